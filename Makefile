@@ -63,9 +63,10 @@ format: ## Rewrite the sources in the project's style
 	@scripts/install lint
 	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
-p4: ## Compile p4src/ with p4c (only needed after changing it)
+p4: ## Compile p4src/ with p4c into p4src/build/, which is committed (ARGS=--force without p4c: with our own compiler)
+	@scripts/p4c-is-there $(ARGS)
 	@scripts/install dev
-	@$(RUN) scripts.compile_p4
+	@$(RUN) scripts.compile_p4 $(ARGS)
 
 lock: ## Renew requirements/, the versions and hashes that are installed (ARGS=--keep for what pyproject.toml changed)
 	@scripts/lock $(ARGS)

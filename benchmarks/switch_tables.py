@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from benchmarks.links import BLOCK, FABRIC
 from benchmarks.report import Measurement
 from benchmarks.switch_forwarding import usid_packet
-from mrc_common.p4_match import Exact, Lpm, Ternary
-from p4runtime_shim.entities import ActionCall, Entry, Match, Optional, Range
+from mrc_common.p4_match import Exact, Lpm, Match, Optional, Range, Ternary
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 

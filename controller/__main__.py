@@ -30,6 +30,7 @@ from controller.links import FabricLinks
 from controller.path_map.service import PathMapService
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
+from controller.table_changes import TableChanges
 from controller.values import EventKind
 from mrc_common.open_files import raise_limit
 from topologies import loader
@@ -114,7 +115,11 @@ async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> No
     fleet = Fleet(fabric, settings.switches, program, events=events)
     links = FabricLinks(fabric, fleet.set_delays)
     injector = FaultInjector(fabric, fleet, links, events, changed=lambda: _save(injector, settings))
-    service = ControllerService(fabric, fleet, links, events=events, injector=injector, agents=settings.agents)
+    tables = TableChanges(fabric, fleet, settings.p4_folder)
+    tables.take_over()
+    service = ControllerService(
+        fabric, fleet, links, events=events, injector=injector, agents=settings.agents, tables=tables
+    )
     path_map = PathMapService(fabric, settings.agents)
     server = make_server(listening, service, path_map)
     stopping = asyncio.Event()

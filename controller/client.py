@@ -30,14 +30,17 @@ from controller.values import (
     CHANGE_REQUESTS,
     SWITCH_TIMEOUT_S,
     Cleared,
+    EntryWords,
     Event,
     FleetStatus,
+    HandEntryInfo,
     HostDeniedPath,
     LinkStatus,
     MachineClock,
     NicCounters,
     SwitchCounters,
     SwitchTables,
+    TableChange,
     Topology,
 )
 from mrc_common import named_files
@@ -45,6 +48,7 @@ from topologies.errors import FabricError
 from topologies.faults import Fault
 from topologies.faults.link_down import LinkDown
 from topologies.faults.record import FaultRecord
+from topologies.p4_program import P4Program
 
 DEFAULT_TIMEOUT_S = 10.0
 # A change is made at switches that may be slow, and taken back if one cannot make it.
@@ -144,6 +148,33 @@ class ControllerClient:
         """Drops by reason and port counters of the switches that match, or of all."""
         reply = self._call(self._stub.GetCounters, pb.GetCountersRequest(pattern=pattern))
         return [messages.unpack(switch, SwitchCounters) for switch in reply.switches]
+
+    def change_table(self, pattern: str, change: TableChange, words: EntryWords) -> list[str]:
+        """Change an entry by hand on the switches that match, or on none of them; returns their names."""
+        request = pb.ChangeTableRequest(
+            pattern=pattern,
+            change=change.name,
+            table=words.table,
+            match=words.match,
+            action=words.action,
+            args=words.args,
+            priority=words.priority,
+        )
+        return list(self._change(self._stub.ChangeTable, request).switches)
+
+    def hand_entries(self, pattern: str = "") -> list[HandEntryInfo]:
+        """Entries that were changed by hand on the switches that match, or on all."""
+        reply = self._call(self._stub.ListHandEntries, pb.ListHandEntriesRequest(pattern=pattern))
+        return [messages.unpack(entry, HandEntryInfo) for entry in reply.entries]
+
+    def restore_tables(self, pattern: str = "") -> int:
+        """Take all changes by hand back; returns how many there were."""
+        return int(self._change(self._stub.RestoreTables, pb.RestoreTablesRequest(pattern=pattern)).changes)
+
+    def load_program(self, program: P4Program) -> None:
+        """Have all switches run another program, with what they hold, or none of them."""
+        request = pb.LoadProgramRequest(name=program.name, json=program.json.encode(), p4info=program.p4info.encode())
+        self._change(self._stub.LoadProgram, request)
 
     def links(self, pattern: str = "") -> list[LinkStatus]:
         """State, traffic and faults of the links that match, or of all."""

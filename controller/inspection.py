@@ -10,7 +10,8 @@ import finsy
 
 from controller import reconcile, translate
 from controller.errors import ControllerError
-from controller.fleet import Fleet, FleetSwitch
+from controller.fleet import Fleet
+from controller.fleet_switch import FleetSwitch
 from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableStatus
 from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from topologies.entries import Member, SwitchEntries, TableEntry

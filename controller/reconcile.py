@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from mrc_common.p4_match import GroupRef, Lpm, MemberRef, Ternary
-from topologies.entries import Group, Match, Member, SwitchEntries, TableAction, TableEntry
+from mrc_common.p4_match import GroupRef, Lpm, Match, MemberRef, Range, Ternary
+from topologies.entries import Group, Member, SwitchEntries, TableAction, TableEntry
 
 Neutral = TableEntry | Member | Group
 
@@ -99,6 +99,10 @@ def _describe_match(match: Match) -> str:
         return f"{IPv6Address(match.value)}/{match.prefix_len}"
     if isinstance(match, Ternary):
         return f"{match.value:#x} under {match.mask:#x}"
+    if isinstance(match, Range):
+        return f"{match.low} to {match.high}"
+    if match.value is None:
+        return "anything"
     if match.value >> 32:  # a locator: the first 48 bits of an address
         return f"{IPv6Address(match.value << 80)}/48"
     return str(match.value)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import json
 import logging
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, TypeVar
 
 import grpc
+from google.protobuf import text_format
 
 from controller import inspection, messages, nic_counters
 from controller.denylists import Denylists
@@ -27,7 +29,9 @@ from controller.injector import FaultInjector
 from controller.links import FabricLinks
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
+from controller.table_changes import TableChanges
 from controller.values import (
+    EntryWords,
     EventKind,
     HostDeniedPath,
     LinkEndInfo,
@@ -35,18 +39,21 @@ from controller.values import (
     MachineClock,
     NicInfo,
     SwitchInfo,
+    TableChange,
     Topology,
 )
 from topologies import addressing
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd
 from topologies.faults.record import FaultRecord
+from topologies.p4_program import P4Program
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 LONGEST_TEXT = 256  # characters of a pattern or name in a request
 MAX_EVS = 4096  # entropy values in a request
 MAX_LEASES = 64
+MAX_WORDS = 256  # fields of a key, or arguments of an action, in a request
 _LOG = logging.getLogger(__name__)
 
 
@@ -133,12 +140,14 @@ class ControllerService(pb_grpc.ControllerServicer):
         events: Events | None = None,
         injector: FaultInjector | None = None,
         agents: str = "",
+        tables: TableChanges | None = None,
     ) -> None:
         self._fabric = fabric
         self._fleet = fleet
         self._links = links
         self._events = events or Events()
         self._faults = injector or FaultInjector(fabric, fleet, links, self._events)
+        self._tables = tables or TableChanges(fabric, fleet)
         self._agents = agents
         self._denylists = Denylists(fabric, agents)
         self.leases: Counter[str] = Counter()  # held, by owner
@@ -166,6 +175,38 @@ class ControllerService(pb_grpc.ControllerServicer):
         """Tables as they are."""
         found = await inspection.tables(self._fabric, self._fleet, request.pattern, entries=request.entries)
         return pb.GetTablesResponse(switches=[messages.pack(tables, pb.SwitchTables) for tables in found])
+
+    @_answers
+    async def ChangeTable(self, request: pb.ChangeTableRequest) -> pb.ChangeTableResponse:  # noqa: N802
+        """Change an entry by hand."""
+        change = TableChange[pb.ChangeTableRequest.Change.Name(request.change)] if request.change else None
+        if change is None or not request.pattern:
+            raise FabricError("the request does not say which entry of which switch to add, modify or delete")
+        if max(len(request.match), len(request.args)) > MAX_WORDS:
+            raise FabricError(f"an entry has {MAX_WORDS} fields or arguments at most")
+        words = EntryWords(request.table, tuple(request.match), request.action, tuple(request.args), request.priority)
+        return pb.ChangeTableResponse(switches=await self._tables.change(request.pattern, change, words))
+
+    @_answers
+    async def ListHandEntries(self, request: pb.ListHandEntriesRequest) -> pb.ListHandEntriesResponse:  # noqa: N802
+        """Changes by hand."""
+        found = self._tables.listed(request.pattern)
+        return pb.ListHandEntriesResponse(entries=[messages.pack(entry, pb.HandEntry) for entry in found])
+
+    @_answers
+    async def RestoreTables(self, request: pb.RestoreTablesRequest) -> pb.RestoreTablesResponse:  # noqa: N802
+        """Take changes by hand back."""
+        return pb.RestoreTablesResponse(changes=await self._tables.restore(request.pattern))
+
+    @_answers
+    async def LoadProgram(self, request: pb.LoadProgramRequest) -> pb.LoadProgramResponse:  # noqa: N802
+        """Run another program."""
+        try:
+            program = P4Program(request.name, request.json.decode(), request.p4info.decode())
+            await self._tables.load_program(program)
+        except (UnicodeDecodeError, text_format.ParseError, json.JSONDecodeError, RecursionError) as error:
+            raise FabricError(f"{request.name or 'the program'} is no compiled P4 program: {error}") from None
+        return pb.LoadProgramResponse()
 
     @_answers
     async def GetCounters(self, request: pb.GetCountersRequest) -> pb.GetCountersResponse:  # noqa: N802

@@ -165,11 +165,12 @@ def _schema(program: Path) -> finsy.P4Schema:
 def _row(table: Any, entity: Any, action: str) -> EntryRow:
     counts = entity.counter_data
     packets, size = (counts.packet_count, counts.byte_count) if counts is not None else (0, 0)
-    match = "(default)" if entity.is_default_action else _match(table, entity.match or {})
+    match = "(default)" if entity.is_default_action else match_text(table, entity.match or {})
     return EntryRow(match, action, entity.priority, packets, size, entity.is_default_action)
 
 
-def _match(table: Any, given: Any) -> str:
+def match_text(table: Any, given: Any) -> str:
+    """A key in words; `given` has the values of its fields as finsy has them, by name."""
     parts = []
     for field in table.match_fields:
         value = given.get(field.alias)
@@ -177,6 +178,8 @@ def _match(table: Any, given: Any) -> str:
             text = "*"
         elif field.match_type is P4MatchType.LPM:
             text = f"{_key(int(value[0]), field.bitwidth)}/{value[1]}"
+        elif field.match_type is P4MatchType.RANGE:
+            text = f"{_key(int(value[0]), field.bitwidth)}->{_key(int(value[1]), field.bitwidth)}"
         elif isinstance(value, tuple):
             text = f"{_key(int(value[0]), field.bitwidth)}&{int(value[1]):#x}"
         else:

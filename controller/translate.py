@@ -7,14 +7,17 @@ comes back is normalised, so that an entry read from a switch equals the entry t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import finsy
-from finsy.p4schema import P4Action, P4ActionRef, P4MatchType
+from finsy.p4schema import P4Action, P4ActionRef, P4ActionScope, P4MatchField, P4MatchType, P4Table
 
-from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
-from topologies.entries import Group, Match, Member, SwitchEntries, TableAction, TableEntry
+from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef, Optional, Range, Ternary
+from mrc_common.suggestions import did_you_mean
+from topologies.entries import Group, Member, SwitchEntries, TableAction, TableEntry
 
+_DEFAULT_ONLY = P4ActionScope.DEFAULT_ONLY
 Neutral = TableEntry | Member | Group
 Entity = finsy.P4TableEntry | finsy.P4ActionProfileMember | finsy.P4ActionProfileGroup
 
@@ -73,11 +76,8 @@ def decode_all(switch: str, entities: Iterable[Entity], schema: finsy.P4Schema) 
 
 
 def _encode_table_entry(entry: TableEntry, schema: finsy.P4Schema) -> finsy.P4TableEntry:
-    table = schema.tables[entry.table]
-    fields = [field.alias for field in table.match_fields]
-    if len(fields) != len(entry.match):
-        raise ValueError(f"table {entry.table} has {len(fields)} key fields, not {len(entry.match)}")
-    values = {field: _encode_match(match) for field, match in zip(fields, entry.match, strict=True)}
+    table = find_table(schema, entry.table)
+    values = match_values(table, entry.match)
     target = entry.target
     action: finsy.P4TableAction | finsy.P4IndirectAction
     if isinstance(target, TableAction):
@@ -93,7 +93,7 @@ def decode_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEnt
     """The neutral entry of a table entry that a switch has sent."""
     table = schema.tables[entity.table_id]
     given = entity.match or finsy.P4TableMatch()
-    match = tuple(_decode_match(field.match_type, given.get(field.alias)) for field in table.match_fields)
+    match = tuple(decode_match(field, given.get(field.alias)) for field in table.match_fields)
     target: TableAction | MemberRef | GroupRef
     if isinstance(entity.action, finsy.P4IndirectAction):
         if entity.action.member_id is not None:
@@ -106,32 +106,71 @@ def decode_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEnt
     return TableEntry(_last(entity.table_id), match, target, entity.priority)
 
 
+def find_table(schema: finsy.P4Schema, name: str) -> P4Table:
+    """The table of a name, with or without the control's; ValueError with what to write instead if there is none."""
+    try:
+        return schema.tables[name]
+    except (KeyError, ValueError):
+        known = [table.alias for table in schema.tables]
+        raise ValueError(f"the P4 program has no table {name}{hint(name, known)}") from None
+
+
+def hint(name: str, known: Sequence[str]) -> str:
+    """``: did you mean x?`` or ``: it has a, b`` after a name that is not known."""
+    return f": {did_you_mean(name, known) or 'it has ' + (', '.join(known) or 'none')}"
+
+
+def match_values(table: P4Table, match: Sequence[Match]) -> dict[str, Any]:
+    """A key as finsy has it, by the table's field names; ValueError if it has another number of fields."""
+    fields = [field.alias for field in table.match_fields]
+    if len(fields) != len(match):
+        raise ValueError(f"table {table.alias} has {len(fields)} key fields, not {len(match)}")
+    values = {field: _encode_match(one) for field, one in zip(fields, match, strict=True)}
+    return {field: value for field, value in values.items() if value is not None}
+
+
 def _encode_match(match: Match) -> object:
     if isinstance(match, Ternary):
         return match.value, match.mask
-    return match.value if isinstance(match, Exact) else (match.value, match.prefix_len)
+    if isinstance(match, Range):
+        return match.low, match.high
+    return (match.value, match.prefix_len) if isinstance(match, Lpm) else match.value
 
 
-def _decode_match(match_type: object, value: object) -> Match:
+def decode_match(field: P4MatchField, value: object) -> Match:
+    """The neutral match of a field's value as finsy has it; None is what is left out on the wire, where all matches."""
+    match_type = field.match_type
+    if match_type is P4MatchType.OPTIONAL:
+        return Optional(None if value is None else int(str(value), 0))
+    if match_type is P4MatchType.EXACT:
+        return Exact(int(str(value), 0))
+    whole = (0, (1 << field.bitwidth) - 1) if match_type is P4MatchType.RANGE else (0, 0)
+    first, second = whole if value is None else _pair(value)
     if match_type is P4MatchType.LPM:
-        if value is None:  # a prefix of length 0 is left out on the wire
-            return Lpm(0, 0)
-        assert isinstance(value, tuple)
-        return Lpm(int(value[0]), value[1])
-    if match_type is P4MatchType.TERNARY:
-        if value is None:  # a mask of 0 likewise
-            return Ternary(0, 0)
-        assert isinstance(value, tuple)
-        return Ternary(int(value[0]), int(value[1]))
-    assert isinstance(value, int)
-    return Exact(value)
+        return Lpm(first, second)
+    return Ternary(first & second, second) if match_type is P4MatchType.TERNARY else Range(first, second)
+
+
+def _pair(value: object) -> tuple[int, int]:
+    assert isinstance(value, tuple)
+    return int(value[0]), int(value[1])
 
 
 def _encode_action(action: TableAction, known: Iterable[P4Action | P4ActionRef]) -> finsy.P4TableAction:
-    for candidate in known:
-        if action.name in (candidate.alias, _last(candidate.alias)):
-            return finsy.P4TableAction(candidate.alias, **dict(action.args))
-    raise ValueError(f"the P4 program has no action {action.name} there: is p4src/build/ of the same version?")
+    return finsy.P4TableAction(find_action(known, action.name).alias, **dict(action.args))
+
+
+def find_action(known: Iterable[P4Action | P4ActionRef], name: str) -> P4Action | P4ActionRef:
+    """The action of a name among those that entries of a table or members of a profile may have.
+
+    ValueError with what to write instead if there is none.
+    """
+    actions = [action for action in known if not (isinstance(action, P4ActionRef) and action.scope is _DEFAULT_ONLY)]
+    found = next((action for action in actions if name in (action.alias, _last(action.alias))), None)
+    if found is None:
+        names = [_last(action.alias) for action in actions]
+        raise ValueError(f"the P4 program has no action {name} there{hint(name, names)}")
+    return found
 
 
 def _decode_action(action: finsy.P4TableAction) -> TableAction:

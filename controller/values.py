@@ -203,6 +203,41 @@ class TableStatus:
     entries: tuple[EntryState, ...] = ()
 
 
+class TableChange(enum.Enum):
+    """What to do with an entry of a table."""
+
+    ADD = "add"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryWords:
+    """An entry as a user writes it.
+
+    `match` has a word for each field of the key, in its order: a number or address, ``10.0.0.0/8``, ``value&&&mask``,
+    ``low->high``, or ``*`` for anything. `args` are those of the action, in its order; one more is the priority, as in
+    ``simple_switch_CLI``. To delete an entry neither `action` nor `args` are needed.
+    """
+
+    table: str
+    match: tuple[str, ...]
+    action: str = ""
+    args: tuple[str, ...] = ()
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HandEntryInfo:
+    """An entry that was changed by hand, as ``tables`` shows it; or was `deleted`, although one is planned."""
+
+    switch: str
+    table: str
+    match: str
+    priority: int
+    deleted: bool
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchTables:
     """The tables of a switch as read just now, and what is wrong there."""

@@ -33,6 +33,24 @@ class Ternary:
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """Matches if low <= key <= high."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """All bits must match, or anything matches if `value` is None."""
+
+    value: int | None
+
+
+Match = Exact | Lpm | Ternary | Range | Optional
+
+
+@dataclass(frozen=True, slots=True)
 class MemberRef:
     """A table entry's reference to a single member of the table's action profile or selector."""
 

@@ -9,25 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Matches if low <= key <= high."""
-
-    low: int
-    high: int
-
-
-@dataclass(frozen=True, slots=True)
-class Optional:
-    """All bits must match, or anything matches if `value` is None."""
-
-    value: int | None
-
-
-Match = Exact | Lpm | Ternary | Range | Optional
+from mrc_common.p4_match import GroupRef, Match, MemberRef
 
 
 @dataclass(frozen=True, slots=True)

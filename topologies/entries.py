@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
+from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef
 from topologies import addressing
 from topologies.fabric import Fabric, Link, LinkEnd, LinkKind, Switch, Tier
 from topologies.ip_routes import IpRoutes, ip_routes
@@ -30,9 +30,6 @@ from topologies.ip_routes import IpRoutes, ip_routes
 ECMP = "ecmp"
 PRIORITY_CONTROL = 7  # control packets and trimmed ones: strict priority over all else
 PRIORITY_RETRANSMIT = 1  # retransmissions go ahead of first transmissions (docs/protocol.md §2)
-
-
-Match = Exact | Lpm | Ternary
 
 
 @dataclass(frozen=True, slots=True)

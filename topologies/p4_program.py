@@ -24,19 +24,22 @@ from topologies.fabric import Fabric
 MAIN = "fabric.p4"
 MAX_BYTES = 32 << 20  # of a compiled program's files
 _JSON, _P4INFO = "fabric.json", "fabric.p4info.txtpb"  # as in p4src/build/
+_SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class P4Program:
     """A compiled program: BMv2's JSON, and P4Info as protobuf text ("" where nobody has made any).
 
-    `name` is its file's, `warnings` what the compiler has to say of it, as text with line and caret.
+    `name` is its file's, `source` that file, "" for the fabric's own, `warnings` what the compiler has to say of it, as
+    text with line and caret.
     """
 
     name: str
     json: str = field(repr=False)
     p4info: str = field(repr=False)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    source: str = field(default="", compare=False)
 
     def save(self, folder: Path) -> None:
         """Write it into a folder, which is made if necessary; OSError names a file that cannot be written."""
@@ -53,12 +56,34 @@ class P4Program:
 
 def fabric_program() -> P4Program:
     """The fabric's own program, as its sources are now; FabricError says what the compiler finds wrong with them."""
-    return read_program(p4src.SOURCES / MAIN) if p4src.changed() else saved_program(p4src.BUILD)
+    if p4src.changed():
+        return replace(read_program(p4src.SOURCES / MAIN), source="")
+    return saved_program(p4src.BUILD)
 
 
 def saved_program(folder: Path) -> P4Program:
     """The program that :meth:`P4Program.save` or p4c has written into a folder; FabricError if it is not there."""
-    return P4Program(MAIN, _text(folder / _JSON), _text(folder / _P4INFO))
+    source = source_of(folder)
+    return P4Program(MAIN if source is None else source.name, _text(folder / _JSON), _text(folder / _P4INFO))
+
+
+def source_of(folder: Path) -> Path | None:
+    """The file that a saved program was made from; None for the fabric's own."""
+    try:
+        return Path(named_files.read_text(folder / _SOURCE))
+    except (OSError, UnicodeError):
+        return None
+
+
+def remember_source(folder: Path, source: Path | None) -> None:
+    """Note what a saved program was made from, for :func:`source_of`; OSError if that cannot be written.
+
+    Only whoever has read that file notes it: the program itself may have come from elsewhere.
+    """
+    if source is None:
+        (folder / _SOURCE).unlink(missing_ok=True)
+    else:
+        write_text(folder / _SOURCE, str(source))
 
 
 def saved_p4info(folder: Path) -> Path:
@@ -73,14 +98,15 @@ def read_program(file: Path) -> P4Program:
     """
     if file.suffix == ".json":
         p4info = file.with_suffix(".p4info.txtpb")
-        return P4Program(file.name, _text(file), _text(p4info) if p4info.exists() else "")
+        return P4Program(file.name, _text(file), _text(p4info) if p4info.exists() else "", source=str(file.absolute()))
     if file.suffix != ".p4":
         raise FabricError(f"{file} is no P4 program: give a .p4 file, or BMv2's JSON, which ends in .json")
     try:
         compiled = p4compiler.compile(file)
     except p4compiler.P4Error as error:
         raise FabricError(f"{error}\n{file} does not compile: correct it, and try again") from None
-    return P4Program(file.name, compiled.json, compiled.p4info, tuple(map(str, compiled.warnings)))
+    warnings = tuple(map(str, compiled.warnings))
+    return P4Program(file.name, compiled.json, compiled.p4info, warnings, str(file.absolute()))
 
 
 def with_tables(entries: SwitchEntries, known: Iterable[str]) -> SwitchEntries:

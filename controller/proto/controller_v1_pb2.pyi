@@ -185,6 +185,92 @@ class TableEntry(_message.Message):
     bytes: int
     def __init__(self, match: _Optional[str] = ..., action: _Optional[str] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
+class ChangeTableRequest(_message.Message):
+    __slots__ = ("pattern", "change", "table", "match", "action", "args", "priority")
+    class Change(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CHANGE_UNSPECIFIED: _ClassVar[ChangeTableRequest.Change]
+        ADD: _ClassVar[ChangeTableRequest.Change]
+        MODIFY: _ClassVar[ChangeTableRequest.Change]
+        DELETE: _ClassVar[ChangeTableRequest.Change]
+    CHANGE_UNSPECIFIED: ChangeTableRequest.Change
+    ADD: ChangeTableRequest.Change
+    MODIFY: ChangeTableRequest.Change
+    DELETE: ChangeTableRequest.Change
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    MATCH_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    change: ChangeTableRequest.Change
+    table: str
+    match: _containers.RepeatedScalarFieldContainer[str]
+    action: str
+    args: _containers.RepeatedScalarFieldContainer[str]
+    priority: int
+    def __init__(self, pattern: _Optional[str] = ..., change: _Optional[_Union[ChangeTableRequest.Change, str]] = ..., table: _Optional[str] = ..., match: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class ChangeTableResponse(_message.Message):
+    __slots__ = ("switches",)
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    switches: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, switches: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListHandEntriesRequest(_message.Message):
+    __slots__ = ("pattern",)
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    def __init__(self, pattern: _Optional[str] = ...) -> None: ...
+
+class ListHandEntriesResponse(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[HandEntry]
+    def __init__(self, entries: _Optional[_Iterable[_Union[HandEntry, _Mapping]]] = ...) -> None: ...
+
+class HandEntry(_message.Message):
+    __slots__ = ("switch", "table", "match", "priority", "deleted")
+    SWITCH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    MATCH_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    switch: str
+    table: str
+    match: str
+    priority: int
+    deleted: bool
+    def __init__(self, switch: _Optional[str] = ..., table: _Optional[str] = ..., match: _Optional[str] = ..., priority: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+
+class RestoreTablesRequest(_message.Message):
+    __slots__ = ("pattern",)
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    def __init__(self, pattern: _Optional[str] = ...) -> None: ...
+
+class RestoreTablesResponse(_message.Message):
+    __slots__ = ("changes",)
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    changes: int
+    def __init__(self, changes: _Optional[int] = ...) -> None: ...
+
+class LoadProgramRequest(_message.Message):
+    __slots__ = ("name", "json", "p4info")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    P4INFO_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    json: bytes
+    p4info: bytes
+    def __init__(self, name: _Optional[str] = ..., json: _Optional[bytes] = ..., p4info: _Optional[bytes] = ...) -> None: ...
+
+class LoadProgramResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetCountersRequest(_message.Message):
     __slots__ = ("pattern",)
     PATTERN_FIELD_NUMBER: _ClassVar[int]

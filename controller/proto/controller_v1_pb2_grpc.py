@@ -54,6 +54,26 @@ class ControllerStub:
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesRequest.SerializeToString,
                 response_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesResponse.FromString,
                 _registered_method=True)
+        self.ChangeTable = channel.unary_unary(
+                '/mrc.controller.v1.Controller/ChangeTable',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.ChangeTableRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.ChangeTableResponse.FromString,
+                _registered_method=True)
+        self.ListHandEntries = channel.unary_unary(
+                '/mrc.controller.v1.Controller/ListHandEntries',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.ListHandEntriesRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.ListHandEntriesResponse.FromString,
+                _registered_method=True)
+        self.RestoreTables = channel.unary_unary(
+                '/mrc.controller.v1.Controller/RestoreTables',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.RestoreTablesRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.RestoreTablesResponse.FromString,
+                _registered_method=True)
+        self.LoadProgram = channel.unary_unary(
+                '/mrc.controller.v1.Controller/LoadProgram',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.LoadProgramRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.LoadProgramResponse.FromString,
+                _registered_method=True)
         self.GetCounters = channel.unary_unary(
                 '/mrc.controller.v1.Controller/GetCounters',
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetCountersRequest.SerializeToString,
@@ -137,6 +157,34 @@ class ControllerServicer:
 
     def GetTables(self, request, context):
         """Read the tables of switches now and compare them with what should be there, without repairing anything.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeTable(self, request, context):
+        """Change an entry of switches' tables by hand: it is there instead of what the controller plans until it is taken back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHandEntries(self, request, context):
+        """Entries that were changed by hand.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreTables(self, request, context):
+        """Take all changes by hand back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LoadProgram(self, request, context):
+        """Have all switches run another P4 program, with what they hold, while packets pass; none of them if one cannot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -241,6 +289,26 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.GetTables,
                     request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesRequest.FromString,
                     response_serializer=controller_dot_proto_dot_controller__v1__pb2.GetTablesResponse.SerializeToString,
+            ),
+            'ChangeTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeTable,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.ChangeTableRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.ChangeTableResponse.SerializeToString,
+            ),
+            'ListHandEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHandEntries,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.ListHandEntriesRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.ListHandEntriesResponse.SerializeToString,
+            ),
+            'RestoreTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreTables,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.RestoreTablesRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.RestoreTablesResponse.SerializeToString,
+            ),
+            'LoadProgram': grpc.unary_unary_rpc_method_handler(
+                    servicer.LoadProgram,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.LoadProgramRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.LoadProgramResponse.SerializeToString,
             ),
             'GetCounters': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCounters,
@@ -406,6 +474,114 @@ class Controller:
             '/mrc.controller.v1.Controller/GetTables',
             controller_dot_proto_dot_controller__v1__pb2.GetTablesRequest.SerializeToString,
             controller_dot_proto_dot_controller__v1__pb2.GetTablesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/ChangeTable',
+            controller_dot_proto_dot_controller__v1__pb2.ChangeTableRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.ChangeTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHandEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/ListHandEntries',
+            controller_dot_proto_dot_controller__v1__pb2.ListHandEntriesRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.ListHandEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/RestoreTables',
+            controller_dot_proto_dot_controller__v1__pb2.RestoreTablesRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.RestoreTablesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LoadProgram(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/LoadProgram',
+            controller_dot_proto_dot_controller__v1__pb2.LoadProgramRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.LoadProgramResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,6 +55,7 @@ class Help:
 
 _UP_DOWN = ("up", "down")
 _JSON = ("--json",)
+_TABLE = ("add", "modify", "delete", "dump", "restore")
 _COLLECTIVE = "Runs over all hosts and verifies the result; flags as in nccl-tests (-h)."
 _PAIR = "Flags as in perftest (-h)."
 _HOSTS: Words = (Word.HOST, Word.HOST, Word.ANY)
@@ -114,6 +115,21 @@ _OURS = (
     Help("tables", Topic.SWITCHES, "tables SWITCH [TABLE] [--json]", "tables t0-0@p0 usid_next",
           "tables of a switch, or the entries of one, with their counters", (Word.SWITCH, Word.TABLE, _JSON),
           "Reads the current entries from the switch over P4Runtime."),
+    Help("table", Topic.SWITCHES, "table add|modify|delete|dump|restore ...",
+          "table add t0-0@p0 usid_next send * 0x1234 => 3",
+          "change entries of a switch's tables by hand", (_TABLE, Word.SWITCH, Word.TABLE, Word.ANY),
+          "table add SWITCH TABLE ACTION MATCH... => ARGUMENT... [priority N]\n"
+          "table modify SWITCH TABLE ACTION MATCH... => ARGUMENT... [priority N]\n"
+          "table delete SWITCH TABLE MATCH... [priority N]\n"
+          "table dump SWITCH [TABLE]: the same as tables\n"
+          "table restore [SWITCH]: take changes by hand back\n"
+          "As in simple_switch_CLI, MATCH is a number or an address, 10.0.0.0/8, value&&&mask, low->high, or *.\n"
+          "SWITCH may be a pattern. A change stays when a switch or the controller is restarted; 'tables' marks it."),
+    Help("p4", Topic.SWITCHES, "p4 | p4 reload [FILE]", "p4 reload",
+          "the P4 program of the switches: what runs, or load what was edited", (("reload",), Word.FILE),
+          "'p4 reload' compiles the program again and puts it on all switches while packets pass; they keep the\n"
+          "entries of their tables. With FILE they run another: a .p4 file, or BMv2's JSON. If the entries do not fit\n"
+          "the new program, the old one stays, and the reason is printed."),
     Help("queues", Topic.SWITCHES, "queues SWITCH [reset] [--json]", "queues t0-0@p0",
           "queues of a switch: depth, peak, drops, ECN marks, trims", (Word.SWITCH, ("reset", *_JSON), _JSON),
           "'reset' resets the peaks after showing them. BMv2 reports marks, trims and drops, but no depths."),

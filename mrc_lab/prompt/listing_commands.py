@@ -13,8 +13,10 @@ from typing import Any
 
 from rich.console import Console
 
+from controller.errors import ControllerError
 from controller.inspection import no_tables
 from controller.switch_reader import SwitchReader
+from controller.values import HandEntryInfo
 from mrc_host.verbs.remote.connection import AgentConnection
 from mrc_lab.commands import link_listing
 from mrc_lab.commands.listing import Listing, Row, wanted_as_json
@@ -81,12 +83,14 @@ class ListingCommands:
         """See helping."""
         (name, *table), as_json = self._listed("tables", line, 1, 2)
         switch = self._p4_switch(name)
+        by_hand = self._by_hand(switch)
         with self._reader(switch) as reader:
             if not table:
-                rows = switch_views.all_tables(switch.name, reader)
-                self._show(switch_views.TABLES, rows, as_json, "no tables")
+                rows = switch_views.all_tables(switch.name, reader, by_hand)
+                unchanged = () if any(row["by_hand"] for row in rows) else ("by_hand",)
+                self._show(switch_views.TABLES, rows, as_json, "no tables", unchanged)
                 return
-            rows = switch_views.one_table(switch.name, reader, table[0])
+            rows = switch_views.one_table(switch.name, reader, table[0], by_hand)
         self._show(switch_views.ENTRIES, rows, as_json, "no entries", switch_views.without(rows))
 
     def do_queues(self, line: str) -> None:
@@ -115,6 +119,14 @@ class ListingCommands:
         if switch.kernel:
             raise ExperimentError(no_tables(name), f"'{name} ip -6 route' and '{name} tc -s qdisc' show what it has.")
         return switch
+
+    def _by_hand(self, switch: Switch) -> list[HandEntryInfo] | None:
+        """Changes by hand; None if the controller cannot say, without which tables can be read all the same."""
+        try:
+            with self._world.controller() as controller:
+                return controller.hand_entries(switch.name)
+        except ControllerError:
+            return None
 
     def _reader(self, switch: Switch) -> SwitchReader:
         program = self._world.emulation.run.program

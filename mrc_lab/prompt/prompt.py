@@ -41,6 +41,7 @@ from mrc_lab.prompt.command_help import COMMANDS, Help, describe, overview
 from mrc_lab.prompt.listing_commands import ListingCommands
 from mrc_lab.prompt.mininet_output import mininet_output
 from mrc_lab.prompt.perf_commands import PerfCommands, split_words
+from mrc_lab.prompt.program_commands import ProgramCommands
 from mrc_lab.prompt.transfers import Transfers
 from mrc_lab.terminal.notice import print_above
 from mrc_lab.terminal.progress import progress
@@ -63,7 +64,7 @@ _KERNELS = (
 )
 
 
-class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
+class Prompt(ListingCommands, ProgramCommands, PerfCommands, CLI):  # type: ignore[misc]
     """The prompt on a fabric that is up. `failed` is whether any command has failed, or a process has crashed."""
 
     prompt = "mrc> "

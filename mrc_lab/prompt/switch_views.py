@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import grpc
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
 from controller.switch_reader import SwitchReader
+from controller.values import HandEntryInfo
 from mrc_common.suggestions import did_you_mean
 from mrc_lab.commands.listing import Column, Listing, Row
 from mrc_lab.errors import ExperimentError
@@ -37,6 +38,7 @@ TABLES = Listing(
         Column("room", "largest number of entries", "room"),
         Column("matched_packets", "packets that matched; null if the table does not count", "packets"),
         Column("default", "action of the default entry; null if there is none", "default"),
+        Column("by_hand", "entries changed by hand ('table'); null if the controller does not answer", "by hand"),
     ),
 )
 ENTRIES = Listing(
@@ -50,6 +52,7 @@ ENTRIES = Listing(
         Column("action", "its action, as text", "action"),
         Column("matched_packets", "packets that matched; null if the table does not count", "packets"),
         Column("matched_bytes", "their bytes", "bytes"),
+        Column("by_hand", "changed or deleted, if it was ('table'); null if the controller does not answer", "by hand"),
     ),
 )
 QUEUES = Listing(
@@ -77,8 +80,8 @@ DEPTHS = ("priority", "waiting_packets", "waiting_bytes", "peak_packets", "peak_
 """Fields that BMv2 does not know."""
 
 
-def all_tables(switch: str, reader: SwitchReader) -> list[Row]:
-    """Every table."""
+def all_tables(switch: str, reader: SwitchReader, by_hand: Sequence[HandEntryInfo] | None) -> list[Row]:
+    """Every table; `by_hand` are the changes by hand of the switch, None if nobody knows."""
     rows: list[Row] = []
     for name in reader.table_names:
         found = reader.table(name)
@@ -90,18 +93,20 @@ def all_tables(switch: str, reader: SwitchReader) -> list[Row]:
                 "room": found.size,
                 "matched_packets": sum(row.packets for row in found.rows) if found.counted else None,
                 "default": next((row.action for row in found.rows if row.default), None),
+                "by_hand": None if by_hand is None else sum(change.table == name for change in by_hand),
             }
         )
     return rows
 
 
-def one_table(switch: str, reader: SwitchReader, name: str) -> list[Row]:
-    """Every entry of a table, the default last."""
+def one_table(switch: str, reader: SwitchReader, name: str, by_hand: Sequence[HandEntryInfo] | None) -> list[Row]:
+    """Every entry of a table, the default last but for entries that were deleted by hand."""
     if name not in reader.table_names:
         hint = did_you_mean(name, reader.table_names) or f"there are {', '.join(reader.table_names)}"
         raise ExperimentError(f"the switches' program has no table {name!r}", hint)
     found = reader.table(name)
-    return [
+    changes = {(one.match, one.priority): one for one in by_hand or () if one.table == name}
+    rows: list[Row] = [
         {
             "switch": switch,
             "table": name,
@@ -110,15 +115,21 @@ def one_table(switch: str, reader: SwitchReader, name: str) -> list[Row]:
             "action": row.action,
             "matched_packets": row.packets if found.counted else None,
             "matched_bytes": row.bytes if found.counted else None,
+            "by_hand": None if by_hand is None else "changed" if (row.match, row.priority) in changes else "",
         }
         for row in found.rows
     ]
+    gone = (one for one in changes.values() if one.deleted)
+    nothing = {"action": "", "matched_packets": None, "matched_bytes": None, "by_hand": "deleted"}
+    rows += [{"switch": switch, "table": name, "priority": one.priority, "match": one.match, **nothing} for one in gone]
+    return rows
 
 
 def without(rows: Collection[Row]) -> tuple[str, ...]:
-    """Columns of entries that would say nothing: priorities that are all 0, and what is not counted."""
+    """Columns of entries that would say nothing: priorities that are all 0, no changes by hand, what is not counted."""
     unused = [] if any(row["priority"] for row in rows) else ["priority"]
-    uncounted = any(row["matched_packets"] is None for row in rows)
+    unused += [] if any(row["by_hand"] for row in rows) else ["by_hand"]
+    uncounted = any(row["matched_packets"] is None and row["by_hand"] != "deleted" for row in rows)
     return (*unused, *(("matched_packets", "matched_bytes") if uncounted else ()))
 
 

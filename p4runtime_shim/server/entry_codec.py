@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 
 from finsy.proto import p4r
 
-from mrc_common.p4_match import Exact, Lpm, Ternary
-from p4runtime_shim.entities import ActionCall, Match, Optional, Range
+from mrc_common.p4_match import Exact, Lpm, Match, Optional, Range, Ternary
+from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.server import bytestrings
 from p4runtime_shim.server.p4info import FieldInfo, Schema, TableInfo
 from p4runtime_shim.server.rpc_errors import invalid

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from mrc_common.p4_match import Match
 from p4runtime_shim.entities import (
     ActionCall,
     CloneSession,
     CounterValue,
     Digest,
     Entry,
-    Match,
     MeterColors,
     MeterConfig,
     Replica,

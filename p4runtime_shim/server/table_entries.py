@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from finsy.proto import p4i, p4r
 
-from mrc_common.p4_match import GroupRef, MemberRef
+from mrc_common.p4_match import GroupRef, Match, MemberRef
 from p4runtime_shim import limits
-from p4runtime_shim.entities import ActionCall, CounterValue, Entry, EntryTarget, Match, MeterColors
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, EntryTarget, MeterColors
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import entry_codec
 from p4runtime_shim.server.action_profile_entries import ActionProfileEntries

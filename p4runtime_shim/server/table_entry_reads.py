@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from finsy.proto import p4r
 
-from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Match, MeterColors, MeterConfig
+from mrc_common.p4_match import Match
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, MeterColors, MeterConfig
 from p4runtime_shim.errors import NotFound
 from p4runtime_shim.server import entry_codec
 from p4runtime_shim.server.budget import ReadBudget

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from mrc_common.p4_match import Exact, Lpm, Ternary
+from mrc_common.p4_match import Exact, Lpm, Match, Optional, Range, Ternary
 from p4runtime_shim.codegen.c_integers import limbs
 from p4runtime_shim.codegen.control_flow import TERNARY, TableShape
-from p4runtime_shim.entities import ActionCall, Match, Optional, Range
+from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.actions import Action

@@ -13,20 +13,10 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
+from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef, Optional, Range, Ternary
 from p4runtime_shim import limits
 from p4runtime_shim.ctypes_bindings import SwTarget
-from p4runtime_shim.entities import (
-    ActionCall,
-    CounterValue,
-    Entry,
-    EntryTarget,
-    Match,
-    MeterColors,
-    MeterConfig,
-    Optional,
-    Range,
-)
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, EntryTarget, MeterColors, MeterConfig
 from p4runtime_shim.errors import (
     AlreadyExists,
     InvalidArgument,

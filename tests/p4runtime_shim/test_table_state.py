@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
-from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Match, Optional, Range
+from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef, Optional, Range, Ternary
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry
 from p4runtime_shim.errors import (
     AlreadyExists,
     InvalidArgument,

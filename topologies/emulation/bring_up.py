@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv6Address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyroute2 import IPRoute
@@ -58,7 +59,7 @@ from topologies.emulation.wire_kind import WireKind
 from topologies.emulation.wires import FabricWires
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd, Switch
-from topologies.p4_program import P4Program, fabric_program
+from topologies.p4_program import P4Program, fabric_program, remember_source
 
 if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
@@ -307,6 +308,7 @@ class _Builder:
         self._phase("requirements")
         write_text(self.run.fabric_file, loader.dump_text(self.fabric))
         self.program.save(self.run.program)
+        remember_source(self.run.program, Path(self.program.source) if self.program.source else None)
         for companion in companions:
             emulation.spawn(companion(self.run, emulation.switches_address))
         self._phase("companions")

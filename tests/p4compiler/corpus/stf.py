@@ -6,7 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 
-from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Exact, Lpm, Range, Replica, Ternary
+from mrc_common.p4_match import Exact, Lpm, Range, Ternary
+from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Replica
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.control_flow import Key, Table
 from p4runtime_shim.switch import EmbeddedSwitch

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mrc_common.p4_match import Match
 from p4runtime_shim.entities import (
     ActionCall,
     CloneSession,
     CounterValue,
     Digest,
     Entry,
-    Match,
     MeterColors,
     MeterConfig,
     Replica,

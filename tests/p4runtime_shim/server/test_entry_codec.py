@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from mrc_common.p4_match import Exact, Lpm, Ternary
-from p4runtime_shim.entities import Optional, Range
+from mrc_common.p4_match import Exact, Lpm, Optional, Range, Ternary
 from p4runtime_shim.server import entry_codec, p4info
 from p4runtime_shim.server.rpc_errors import RpcError
 from tests.p4runtime_shim.server import sample
