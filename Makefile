@@ -64,9 +64,7 @@ format: ## Rewrite the sources in the project's style
 	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
 p4: ## Compile p4src/ with p4c into p4src/build/, which is committed (ARGS=--force without p4c: with our own compiler)
-	@scripts/p4c-is-there $(ARGS)
-	@scripts/install dev
-	@$(RUN) scripts.compile_p4 $(ARGS)
+	@python3 -I mrc_common/run_module.py scripts.compile_p4 $(ARGS)
 
 lock: ## Renew requirements/, the versions and hashes that are installed (ARGS=--keep for what pyproject.toml changed)
 	@scripts/lock $(ARGS)

@@ -166,7 +166,7 @@ def find_action(known: Iterable[P4Action | P4ActionRef], name: str) -> P4Action 
     ValueError with what to write instead if there is none.
     """
     actions = [action for action in known if not (isinstance(action, P4ActionRef) and action.scope is _DEFAULT_ONLY)]
-    found = next((action for action in actions if name in (action.alias, _last(action.alias))), None)
+    found = next((action for action in actions if name in (action.name, action.alias, _last(action.alias))), None)
     if found is None:
         names = [_last(action.alias) for action in actions]
         raise ValueError(f"the P4 program has no action {name} there{hint(name, names)}")

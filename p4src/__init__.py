@@ -24,8 +24,9 @@ DROP_REASONS = (  # headers.p4, DropReason; the place is the index in the counte
 PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_corrupted", "departure_corrupted")  # a cell a port
 _REASON_BITS = 4  # drops.p4: a cell of port_drops is port << 4 | reason
 NO_COMPILER = (
-    "p4c is not installed: get the package p4lang-p4c (docs/p4-and-bmv2.md says where from), or use the virtual machine"
-    " in vagrant/, which has it."
+    "p4c is not installed, and p4src/build/ is left as it is. To run what you have edited neither is needed: every"
+    " command compiles it. To commit p4src/, get the package p4lang-p4c (docs/p4-and-bmv2.md says where from), use the"
+    " virtual machine in vagrant/, which has it, or give ARGS=--force, with which tests against p4c's output fail."
 )
 
 

@@ -42,6 +42,7 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         self.devices = {device_id: Device() for device_id in device_ids}
         self.swallow: Callable[[int, p4r.Entity], bool] = lambda device, entity: False
         self.refuse_pipeline = ""
+        self.refuse_devices: dict[int, str] = {}  # why each of them refuses a pipeline
         self.answering = threading.Event()  # cleared while streams and writes wait, as in a process that is stopped
         self.answering.set()
         self.reading = threading.Event()  # cleared while reads of the device `slow` wait
@@ -67,11 +68,13 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         return p4r.GetForwardingPipelineConfigResponse(config=device.config)
 
     def SetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if self.refuse_pipeline:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refuse_pipeline)
+        why = self.refuse_pipeline or self.refuse_devices.get(request.device_id)
+        if why:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
         device = self.devices[request.device_id]
         device.config.CopyFrom(request.config)
-        device.entities.clear()
+        if request.action != p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT:
+            device.entities.clear()
         device.pipelines += 1
         return p4r.SetForwardingPipelineConfigResponse()
 

@@ -22,17 +22,18 @@ from tests.topologies.entries_of_faults import entries_of
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 from topologies.entries import switch_entries
+from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.loss import Loss
+from topologies.p4_program import fabric_program, saved_program
 
 BUILD = Path(__file__).parents[2] / "p4src" / "build"
 Start = Callable[[], None]
 
 
 def make(fabric: Fabric, address: str, timeout_s: float = TIMEOUT_S) -> Fleet:
-    p4info, p4blob = BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json"
-    return Fleet(fabric, address, p4info=p4info, p4blob=p4blob, timeout_s=timeout_s)
+    return Fleet(fabric, address, fabric_program(), timeout_s=timeout_s)
 
 
 async def run(fleet: Fleet, timeout_s: float = 20) -> FleetStatus:
@@ -143,9 +144,9 @@ def test_unreachable_switches_are_named(fabric: Fabric, address: str) -> None:
     assert "t0-0@p0: is still connecting at unix:" in status.problems[0]
 
 
-def test_a_missing_p4_program_is_reported(fabric: Fabric, tmp_path: Path) -> None:
-    with pytest.raises(ControllerError, match="is missing: run 'make p4'"):
-        Fleet(fabric, "unix:x", p4info=tmp_path / "none", p4blob=tmp_path / "none")
+def test_a_missing_p4_program_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(FabricError, match=r"fabric\.json cannot be read"):
+        saved_program(tmp_path)
 
 
 def test_each_switch_may_have_its_own_address(fabric: Fabric) -> None:

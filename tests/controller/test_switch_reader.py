@@ -8,6 +8,7 @@ from pathlib import Path
 import finsy
 import pytest
 
+import p4src
 from controller import translate
 from controller.errors import ControllerError
 from controller.switch_reader import SwitchReader, table_names
@@ -31,7 +32,7 @@ def switch(fabric: Fabric, stand_in: StandIn, serving: Callable[[], None]) -> Sw
 
 
 def test_entries_use_the_names_of_the_p4_program(fabric: Fabric, switch: Switch, address: str) -> None:
-    with SwitchReader(switch.name, address, switch.device_id) as reader:
+    with SwitchReader(switch.name, address, switch.device_id, p4src.BUILD) as reader:
         local = reader.table("usid_next")
         route = reader.table("ipv6_route")
         empty = reader.table("arrival_fault")
@@ -47,12 +48,12 @@ def test_entries_use_the_names_of_the_p4_program(fabric: Fabric, switch: Switch,
 
 
 def test_every_table_of_the_program_can_be_read(switch: Switch, address: str) -> None:
-    with SwitchReader(switch.name, address, switch.device_id) as reader:
-        assert {reader.table(name).name for name in table_names()} == set(table_names())
+    with SwitchReader(switch.name, address, switch.device_id, p4src.BUILD) as reader:
+        assert {reader.table(name).name for name in reader.table_names} == set(table_names(p4src.BUILD))
 
 
 def test_an_unreachable_switch_is_reported(tmp_path: Path) -> None:
-    with SwitchReader("t0-0@p0", f"unix:{tmp_path}/nobody.sock", 1) as reader:
+    with SwitchReader("t0-0@p0", f"unix:{tmp_path}/nobody.sock", 1, p4src.BUILD) as reader:
         with pytest.raises(ControllerError, match="Switch t0-0@p0 does not answer"):
             reader.table("usid_next")
         with pytest.raises(ControllerError, match="does not answer"):
@@ -60,5 +61,6 @@ def test_an_unreachable_switch_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_refused_read_is_reported(switch: Switch, address: str) -> None:
-    with SwitchReader(switch.name, address, 4711) as reader, pytest.raises(ControllerError, match="refused to be read"):
+    refused = pytest.raises(ControllerError, match="refused to be read")
+    with SwitchReader(switch.name, address, 4711, p4src.BUILD) as reader, refused:
         reader.table("usid_next")

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
-from pathlib import Path
 
 from p4runtime_shim.entities import ActionCall, CounterValue, Entry
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from p4runtime_shim.traffic_manager import QueueConfig
 from topologies import entries as neutral
+from topologies.p4_program import fabric_program
 
-BUILD = Path(__file__).parents[2] / "p4src" / "build"
 CPU_PORT = 510
 MALFORMED, HOP_LIMIT, NO_USID, NO_ROUTE, QUEUE_FULL, ARRIVAL_LOSS, DEPARTURE_LOSS, PATH_LOSS, BLACKHOLE = range(1, 10)
 
-_pipelines: dict[Path, Pipeline] = {}
 
-
+@functools.cache
 def pipeline() -> Pipeline:
-    """The committed program, loaded once."""
-    path = BUILD / "fabric.json"
-    if path not in _pipelines:
-        _pipelines[path] = Pipeline.load(path.read_text())
-    return _pipelines[path]
+    """The program as its sources are, loaded once."""
+    return Pipeline.load(fabric_program().json)
 
 
 class Device:

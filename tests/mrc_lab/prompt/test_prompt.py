@@ -17,12 +17,12 @@ pytest.importorskip("mininet")
 
 from rich.console import Console
 
-from controller.switch_reader import EntryRow, TableReading
+import p4src
+from controller.switch_reader import EntryRow, TableReading, table_names
 from controller.values import FleetStatus
 from mrc_host.verbs.errors import AgentLostError
 from mrc_lab.cli.shell import _prompt
 from mrc_lab.prompt import listing_commands, switch_views
-from mrc_lab.prompt import prompt as module
 from mrc_lab.prompt.prompt import Prompt
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
@@ -59,6 +59,9 @@ class Controller:
         return FleetStatus("demo", True, ())
 
     def faults(self) -> list[Any]:
+        return []
+
+    def hand_entries(self, _switch: str) -> list[Any]:
         return []
 
     def links(self, pattern: str = "") -> list[Any]:
@@ -272,6 +275,8 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         pass
 
+    table_names = table_names(p4src.BUILD)
+
     def table(self, name: str) -> TableReading:
         rows = (
             EntryRow("locator=0x1", "set_egress(port=1, dmac=02:30:00:00:00:00)", 0, 12, 999_999_999_999),
@@ -293,7 +298,7 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> pb.Switch:
 
 def test_tables_fit_any_terminal_width(at: Session, switch: pb.Switch) -> None:
     printed = at.says("tables t0-0@p0")
-    assert len(printed.splitlines()) == 2 + len(module.table_names())
+    assert len(printed.splitlines()) == 2 + len(Reader.table_names)
     assert printed.splitlines()[2].split() == ["arrival_fault", "1", "64", "15", "drop()"]
     printed = at.says("tables t0-0@p0 usid_next")
     assert "set_egress(port=1, dmac=02:30:00:00:00:00)  12       999999999999" in printed
@@ -358,7 +363,7 @@ def test_tables_and_queues_as_json_leave_nothing_out(
     assert [(row["priority"], row["waiting_bytes"], row["port_ecn_marked_packets"]) for row in queues] == [
         (0, 0, 5), (7, 100, 5),
     ]  # fmt: skip
-    assert len(rows_of(at, "tables t0-0@p0 --json")) == len(module.table_names())
+    assert len(rows_of(at, "tables t0-0@p0 --json")) == len(Reader.table_names)
     entries = rows_of(at, "tables t0-0@p0 usid_next --json")
     assert [row["matched_bytes"] for row in entries] == [999_999_999_999, 4]
     monkeypatch.setattr(switch_views, "managed", lambda *_, **__: None)

@@ -1,0 +1,185 @@
+"""Entries of a switch's tables that somebody has changed by hand, laid over what the controller plans for it.
+
+A change is an entry instead of the planned one, or none where one is planned. It stays until it is taken back, also
+when the switch or the controller is restarted: the controller keeps it in a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import finsy
+from finsy.p4schema import P4Action, P4ActionRef, P4MatchType, P4Table
+
+from controller import translate
+from controller.errors import ControllerError
+from controller.values import EntryWords, TableChange
+from mrc_common import named_files, p4_match, strict_json
+from mrc_common.p4_match import Match
+from mrc_common.written_files import write_text
+from topologies.entries import SwitchEntries, TableAction, TableEntry
+
+MAX_CHANGES = 10_000  # of one switch
+Key = tuple[str, tuple[Match, ...], int]
+_KINDS: Mapping[str, type[Any]] = {
+    kind.__name__: kind for kind in (p4_match.Exact, p4_match.Lpm, p4_match.Ternary, p4_match.Range, p4_match.Optional)
+}
+_ANYTHING = "*"
+_WITH_PRIORITY = (P4MatchType.TERNARY, P4MatchType.RANGE, P4MatchType.OPTIONAL)
+
+
+def read_entry(words: EntryWords, schema: finsy.P4Schema) -> TableEntry:
+    """The entry that is meant; ControllerError says what is wrong with a word, and what to write."""
+    try:
+        table = translate.find_table(schema, words.table)
+        action = translate.find_action(table.actions, words.action) if words.action else None
+    except ValueError as error:
+        raise ControllerError(f"{error}.".replace("?.", "?")) from None
+    if table.action_profile is not None:
+        raise ControllerError(f"Table {table.alias} has members of an action profile, which are not changed by hand.")
+    match = _match(table, words.match)
+    args, priority = list(words.args), words.priority
+    if action is not None and len(args) == len(list(action.params)) + 1 and not priority and args[-1].isdecimal():
+        priority = int(args.pop())
+    needed = any(one.match_type in _WITH_PRIORITY for one in table.match_fields)
+    if needed and priority < 1:
+        raise ControllerError(
+            f"Table {table.alias} needs a priority: add 'priority 10'. The largest that matches wins."
+        )
+    if not needed and priority:
+        raise ControllerError(f"Table {table.alias} has no priorities: leave {priority} out.")
+    target = TableAction("") if action is None else _target(action, args)
+    return TableEntry(_last(table.alias), match, target, priority)
+
+
+def _match(table: P4Table, words: Sequence[str]) -> tuple[Match, ...]:
+    fields: list[Any] = list(table.match_fields)
+    if len(words) != len(fields):
+        names = ", ".join(f"{one.alias} ({one.match_type.name.lower()})" for one in fields)
+        raise ControllerError(f"The key of table {table.alias} has {len(fields)} fields, not {len(words)}: {names}.")
+    return tuple(_field(one, word) for one, word in zip(fields, words, strict=True))
+
+
+def _field(one: Any, word: str) -> Match:
+    try:
+        message = None if word == _ANYTHING else one.encode_field(_for_finsy(word))
+        if message is None and one.match_type is P4MatchType.EXACT:
+            raise ValueError("an exact field takes a single value")
+        return translate.decode_match(one, None if message is None else one.decode_field(message))
+    except (ValueError, OverflowError) as error:
+        raise ControllerError(f"{word!r} cannot be matched with {one.alias}: {error}.") from None
+
+
+def _for_finsy(word: str) -> object:
+    """A word of ``simple_switch_CLI`` as finsy reads it."""
+    if "&&&" in word:
+        return tuple(word.split("&&&", 1))
+    return tuple(word.split("->", 1)) if "->" in word else word
+
+
+def _target(action: P4Action | P4ActionRef, args: Sequence[str]) -> TableAction:
+    params: list[Any] = list(action.params)
+    if len(args) != len(params):
+        names = ", ".join(f"{param.name} (bit<{param.bitwidth}>)" for param in params) or "none"
+        raise ControllerError(f"{_last(action.alias)} has {len(params)} parameters, not {len(args)}: {names}.")
+    values = tuple((param.name, _argument(param, word)) for param, word in zip(params, args, strict=True))
+    return TableAction(_last(action.alias), values)
+
+
+def _argument(param: Any, word: str) -> int:
+    try:
+        return int.from_bytes(param.encode_param(word).value, "big")
+    except (ValueError, OverflowError) as error:
+        raise ControllerError(f"{word!r} is no value of {param.name}: {error}.") from None
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class HandEntries:
+    """The changes of one switch: what is there instead, by the key of the entry; None for nothing."""
+
+    changes: Mapping[Key, TableEntry | None] = field(default_factory=dict)
+
+    def over(self, planned: SwitchEntries) -> SwitchEntries:
+        """What is planned, changed."""
+        if not self.changes:
+            return planned
+        entries = {_key_of(entry): entry for entry in planned.entries}
+        for key, entry in self.changes.items():
+            if entry is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = entry
+        return dataclasses.replace(planned, entries=tuple(entries.values()))
+
+    def changed(self, change: TableChange, entry: TableEntry, planned: SwitchEntries) -> HandEntries:
+        """With one more change; ControllerError for one that is there already, or is not there."""
+        key = _key_of(entry)
+        there = any(_key_of(one) == key for one in self.over(planned).entries)
+        if there and change is TableChange.ADD:
+            raise ControllerError(f"Table {entry.table} has such an entry already: use 'table modify'.")
+        if not there and change is not TableChange.ADD:
+            raise ControllerError(f"Table {entry.table} has no such entry: 'tables SWITCH {entry.table}' lists them.")
+        changes = {one: what for one, what in self.changes.items() if one != key}
+        in_plan = next((one for one in planned.entries if _key_of(one) == key), None)
+        now = None if change is TableChange.DELETE else entry
+        if now != in_plan:
+            changes[key] = now
+        if len(changes) > MAX_CHANGES:
+            raise ControllerError(f"A switch holds at most {MAX_CHANGES} changes by hand: take some back.")
+        return HandEntries(changes)
+
+    def within(self, tables: Iterable[str]) -> HandEntries:
+        """Those of some tables."""
+        known = frozenset(tables)
+        return HandEntries({key: entry for key, entry in self.changes.items() if key[0] in known})
+
+
+def _key_of(entry: TableEntry) -> Key:
+    return entry.table, entry.match, entry.priority
+
+
+def save(path: Path, changes: Mapping[str, HandEntries]) -> None:
+    """Write the changes of switches to a file, or remove it if there are none; OSError if that fails."""
+    some = {switch: hand.changes for switch, hand in changes.items() if hand.changes}
+    known = {switch: [_pack(key, entry) for key, entry in found.items()] for switch, found in some.items()}
+    if known:
+        write_text(path, strict_json.dumps(known))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def load(path: Path) -> dict[str, HandEntries]:
+    """The changes in the file; none if there is no file. ControllerError for one that is not ours."""
+    try:
+        found = strict_json.loads(named_files.read_text(path))
+        return {switch: HandEntries(dict(map(_unpack, changes))) for switch, changes in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ControllerError(f"{path} cannot be read ({error}): remove it, and entries are as planned.") from None
+
+
+def _pack(key: Key, entry: TableEntry | None) -> dict[str, Any]:
+    table, match, priority = key
+    words = [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in match]
+    target = None if entry is None else entry.target
+    action = None if not isinstance(target, TableAction) else [target.name, [list(arg) for arg in target.args]]
+    return {"table": table, "match": words, "priority": priority, "action": action}
+
+
+def _unpack(given: dict[str, Any]) -> tuple[Key, TableEntry | None]:
+    match = tuple(_KINDS[one.pop("kind")](**one) for one in given["match"])
+    key = given["table"], match, given["priority"]
+    if given["action"] is None:
+        return key, None
+    name, args = given["action"]
+    action = TableAction(name, tuple((param, value) for param, value in args))
+    return key, TableEntry(given["table"], match, action, given["priority"])

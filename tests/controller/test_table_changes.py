@@ -1,0 +1,193 @@
+"""What users change of running switches: by hand and by another program, with a P4Runtime server that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from controller.errors import ControllerError
+from controller.fleet import Fleet
+from controller.table_changes import TableChanges
+from controller.values import EntryWords, SwitchState, TableChange
+from tests.controller.p4runtime_stand_in import StandIn
+from tests.topologies.entries_of_faults import entries_of
+from topologies.errors import FabricError
+from topologies.fabric import Fabric
+from topologies.faults.loss import Loss
+from topologies.p4_program import P4Program, fabric_program, saved_program
+
+Start = Callable[[], None]
+CLASS = EntryWords("traffic_class", ("55",), "set_priority", ("1",))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "p4"
+    made.mkdir()
+    return made
+
+
+@contextlib.asynccontextmanager
+async def up(fabric: Fabric, address: str, folder: Path | None = None) -> AsyncIterator[tuple[Fleet, TableChanges]]:
+    fleet = Fleet(fabric, address, fabric_program())
+    tables = TableChanges(fabric, fleet, folder)
+    tables.take_over()
+    fleet.start()
+    try:
+        assert await fleet.wait_verified(20), fleet.status.problems
+        yield fleet, tables
+    finally:
+        await fleet.stop()
+
+
+def other() -> P4Program:
+    """The same with another name in its JSON, so that it is another program."""
+    own = fabric_program()
+    return dataclasses.replace(own, name="other.p4", json=own.json.replace('"fabric', '"other'))
+
+
+def held(stand_in: StandIn, device: int) -> int:
+    return len(stand_in.devices[device].entities)
+
+
+def test_a_change_by_hand_stays_through_reconciliation_and_a_restart_of_both(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start, folder: Path
+) -> None:
+    serving()
+
+    async def first() -> None:
+        async with up(fabric, address, folder) as (fleet, tables):
+            before = held(stand_in, 1)
+            assert await tables.change("t0-0@p0", TableChange.ADD, CLASS) == ["t0-0@p0"]
+            assert held(stand_in, 1) == before + 1
+            await fleet.reconcile()
+            assert held(stand_in, 1) == before + 1
+            assert fleet.status.ready
+            (info,) = tables.listed("")
+            assert (info.switch, info.table, info.match, info.deleted) == ("t0-0@p0", "traffic_class", "dscp=55", False)
+
+    async def second() -> None:
+        stand_in.devices[1].entities.clear()  # a switch that was restarted meanwhile
+        async with up(fabric, address, folder) as (fleet, tables):
+            assert len(tables.listed("t0-0@p0")) == 1
+            there = held(stand_in, 1)
+            assert await tables.restore("") == 1
+            assert held(stand_in, 1) == there - 1
+            assert await tables.restore("") == 0
+            assert not list(folder.iterdir())
+            assert fleet.status.ready
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_a_pattern_changes_all_switches_or_none(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (fleet, tables):
+            await tables.change("t0-1@p1", TableChange.ADD, CLASS)
+            before = [held(stand_in, device) for device in stand_in.devices]
+            with pytest.raises(ControllerError, match="t0-1@p1: Table traffic_class has such an entry already"):
+                await tables.change("*", TableChange.ADD, CLASS)
+            assert [held(stand_in, device) for device in stand_in.devices] == before
+            last = max(stand_in.devices)
+            stand_in.swallow = lambda device, entity: device == last
+            await tables.restore("")
+            stand_in.swallow = lambda device, entity: False
+            with pytest.raises(FabricError, match="t9"):
+                await tables.change("t9-*", TableChange.ADD, CLASS)
+            assert len(await tables.change("*", TableChange.ADD, CLASS)) == len(fabric.switches)
+            assert fleet.status.ready
+
+    asyncio.run(scenario())
+
+
+def test_changes_by_hand_and_faults_do_not_undo_each_other(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (fleet, tables):
+            plain = held(stand_in, 1)
+            faults = entries_of(fabric, [Loss("h1@p0", 0.5)])
+            await fleet.set_faults(faults)
+            await tables.change("t0-0@p0", TableChange.ADD, CLASS)
+            both = held(stand_in, 1)
+            assert both > plain + 1
+            await fleet.set_faults({})
+            assert held(stand_in, 1) == plain + 1
+            await fleet.set_faults(faults)
+            await tables.restore("t0-0@p0")
+            assert held(stand_in, 1) == both - 1
+
+    asyncio.run(scenario())
+
+
+def test_another_program_comes_with_all_that_switches_hold_and_is_kept_for_the_next_controller(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start, folder: Path
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address, folder) as (fleet, tables):
+            before = {device: (known.writes, len(known.entities)) for device, known in stand_in.devices.items()}
+            await tables.load_program(other())
+            assert fleet.status.ready
+            assert {d: (known.writes, len(known.entities)) for d, known in stand_in.devices.items()} == before
+            for device in stand_in.devices.values():
+                assert device.pipelines == 2
+                assert device.config.p4_device_config == other().json.encode()
+            assert saved_program(folder).json == other().json
+            await fleet.set_faults(entries_of(fabric, [Loss("h1@p0", 0.5)]))  # in the new session
+
+    asyncio.run(scenario())
+
+
+def test_if_one_switch_refuses_a_program_all_keep_theirs(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start, folder: Path
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address, folder) as (fleet, tables):
+            stand_in.refuse_devices = {3: "the forwarding state cannot be kept under the new pipeline"}
+            with pytest.raises(ControllerError, match="keeps its program: the forwarding state cannot be kept"):
+                await tables.load_program(other())
+            stand_in.refuse_devices = {}
+            assert fleet.program == fabric_program()
+            for device in stand_in.devices.values():
+                assert device.config.p4_device_config == fabric_program().json.encode()
+            assert {switch.state for switch in fleet.status.switches} == {SwitchState.VERIFIED}
+            assert not list(folder.iterdir())
+            without = dataclasses.replace(other(), p4info="")
+            with pytest.raises(ControllerError, match=r"other\.p4 has no P4Info"):
+                await tables.load_program(without)
+
+    asyncio.run(scenario())
+
+
+def test_a_fault_that_is_ordered_while_the_program_changes_waits_and_is_made(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (fleet, tables):
+            change = asyncio.create_task(tables.load_program(other()))
+            await asyncio.sleep(0)
+            before = held(stand_in, 1)
+            assert await fleet.set_faults(entries_of(fabric, [Loss("h1@p0", 0.5)])) == ()
+            await change
+            assert held(stand_in, 1) > before
+            assert fleet.status.ready
+
+    asyncio.run(scenario())
