@@ -104,6 +104,8 @@ def read_program(file: Path) -> P4Program:
     try:
         compiled = p4compiler.compile(file)
     except p4compiler.P4Error as error:
+        if all(found.span is None for found in error.diagnostics):  # it is not the program that is wrong
+            raise FabricError("; ".join(found.message for found in error.diagnostics)) from None
         raise FabricError(f"{error}\n{file} does not compile: correct it, and try again") from None
     warnings = tuple(map(str, compiled.warnings))
     return P4Program(file.name, compiled.json, compiled.p4info, warnings, str(file.absolute()))
