@@ -75,18 +75,20 @@ def test_a_wrong_token_is_refused_with_a_message(
 
 
 def test_a_client_without_tls_is_refused(guarded: tuple[str, Running]) -> None:
-    assert "or does it want TLS" in refused(ControllerClient(guarded[0], token=TOKEN, timeout_s=3))
+    assert "or does it want TLS" in refused(ControllerClient(guarded[0], token=TOKEN, timeout_s=TIMEOUT_S))
 
 
 def test_an_unknown_certificate_is_rejected(guarded: tuple[str, Running], tmp_path: Path) -> None:
     other, _ = certificate(tmp_path)
-    assert "another certificate than" in refused(ControllerClient(guarded[0], token=TOKEN, tls_ca=other, timeout_s=3))
+    assert "another certificate than" in refused(
+        ControllerClient(guarded[0], token=TOKEN, tls_ca=other, timeout_s=TIMEOUT_S)
+    )
 
 
 def test_connecting_with_tls_to_a_plain_server_is_reported(fabric: Fabric, pair: tuple[Path, Path]) -> None:
     address = f"localhost:{free_port()}"
     with running(fabric, Listening(None, address)):
-        assert "does not use TLS" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=3))
+        assert "does not use TLS" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=TIMEOUT_S))
     assert "does not answer: is it up?" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=3))
 
 

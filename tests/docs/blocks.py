@@ -216,6 +216,8 @@ ELSEWHERE = {
     "make unit": "it is what runs this",
     "sudo make clean": "tests/integration/test_fabric_lifetime.py",
     "make p4": "tests/p4src/test_build.py",
+    "git checkout p4src/usid.p4": "it undoes an edit of the reader's",
+    'sudo mrc shell demo -c "p4 reload"': "tests/integration/test_p4_program.py",
     ".venv/bin/python -m pytest tests/p4src": "it is part of what runs this",
     "python -m p4runtime_shim -i 1@eth0 -i 2@eth1 --device-id 1 --grpc-server-addr 127.0.0.1:9559 --cpu-port 510"
     " program.json": "tests/integration/test_switch_process.py",

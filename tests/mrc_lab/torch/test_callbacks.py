@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from mrc_lab.torch.callback_threads import CallbackThreads
 from tests.mrc_lab.torch.ranks import Ranks
+from tests.waiting import TIMEOUT_S
 
 WORLD = 2
 
@@ -27,7 +28,7 @@ def futures(ranks: Ranks, value: float = 1.0) -> list[Any]:
 @pytest.mark.parametrize("depth", [1, 6])
 def test_a_callback_may_wait_for_another_collective(depth: int) -> None:
     """As PowerSGD's hook of DistributedDataParallel does; and a callback of that one for the next."""
-    with Ranks(WORLD, timeout_s=5) as ranks:
+    with Ranks(WORLD, timeout_s=TIMEOUT_S) as ranks:
 
         def again(group: Any, left: int, future: Any) -> Any:
             values = future.value()
@@ -44,7 +45,7 @@ def test_a_callback_may_wait_for_another_collective(depth: int) -> None:
 
 
 def test_a_slow_callback_holds_up_no_other_operation() -> None:
-    with Ranks(WORLD, timeout_s=5) as ranks:
+    with Ranks(WORLD, timeout_s=TIMEOUT_S) as ranks:
         go_on, running = threading.Event(), threading.Semaphore(0)
 
         def slow(future: Any) -> str:
@@ -62,7 +63,7 @@ def test_a_slow_callback_holds_up_no_other_operation() -> None:
 
 
 def test_a_callback_may_destroy_the_group() -> None:
-    with Ranks(WORLD, timeout_s=5) as ranks:
+    with Ranks(WORLD, timeout_s=TIMEOUT_S) as ranks:
 
         def destroy(future: Any) -> str:
             ranks.groups[0].shutdown()
@@ -75,7 +76,7 @@ def test_a_callback_may_destroy_the_group() -> None:
 
 
 def test_an_error_in_a_callback_is_that_futures_alone() -> None:
-    with Ranks(WORLD, timeout_s=5) as ranks:
+    with Ranks(WORLD, timeout_s=TIMEOUT_S) as ranks:
 
         def fail(future: Any) -> None:
             raise ValueError("a mistake of the user's")
