@@ -6,9 +6,10 @@ the next one starts. PSNs and message numbers are unbounded integers here (see `
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from typing import Final
 
-from mrc_host.transport.message import Message
+from mrc_host.transport.message import UNKNOWN, Message
 from mrc_host.wire import opcodes
 
 LOCATED: Final = -1
@@ -18,12 +19,13 @@ OVERLAP: Final = -2
 class IncomingMessages:
     """The incomplete messages of one connection."""
 
-    __slots__ = ("_mtu", "_starts", "next_msn", "open")
+    __slots__ = ("_known", "_mtu", "_starts", "next_msn", "open")
 
     def __init__(self, first_psn: int, mtu: int) -> None:
         self._mtu = mtu
         self.open: dict[int, Message] = {}
         self._starts: dict[int, int] = {0: first_psn}  # first PSN of each message, where known
+        self._known = [0]  # the messages of which it is, in order
         self.next_msn = 0  # first incomplete message
 
     @property
@@ -44,7 +46,21 @@ class IncomingMessages:
 
     def lowest_start(self, msn: int) -> int:
         """Message `msn` cannot start before this PSN: each message before it takes at least one."""
-        return self._starts[self.next_msn] + msn - self.next_msn
+        before = self._known[bisect_right(self._known, msn) - 1]
+        return self._starts[before] + msn - before
+
+    def _highest_start(self, msn: int) -> int:
+        """Nor after this one, as the same is true of those from it on."""
+        place = bisect_right(self._known, msn)
+        if place == len(self._known):
+            return UNKNOWN
+        behind = self._known[place]
+        return self._starts[behind] + msn - behind
+
+    def _start(self, msn: int, psn: int) -> None:
+        if msn not in self._starts:
+            insort(self._known, msn)
+        self._starts[msn] = psn
 
     def locate(self, msn: int, message: Message, first: int) -> int:
         """The start of `message` is known: check the whole message, and continue with the next one.
@@ -62,6 +78,7 @@ class IncomingMessages:
                 or message.lowest <= first
                 or message.highest >= behind - 1
                 or starts.get(msn + 1, behind) != behind
+                or behind > self._highest_start(msn + 1)
             ):
                 return OVERLAP
             if not message.fits(first, first, self._mtu):
@@ -69,8 +86,8 @@ class IncomingMessages:
             message.first = first
             message.last = behind - 1
             messages[msn] = message
-            starts[msn] = first
-            starts[msn + 1] = behind
+            self._start(msn, first)
+            self._start(msn + 1, behind)
             later = messages.get(msn + 1)
             if later is None or later.first >= 0:
                 return LOCATED
@@ -79,7 +96,7 @@ class IncomingMessages:
     def complete(self) -> None:
         """The first incomplete message is complete."""
         del self.open[self.next_msn]
-        self._starts.pop(self.next_msn, None)
+        del self._starts[self.next_msn], self._known[0]
         self.next_msn += 1
 
     def drop_from(self, msn: int) -> None:

@@ -172,6 +172,21 @@ def test_inconsistent_packets_fail_the_queue_pair(then: dict[str, int]) -> None:
         assert end.nic.qp_state(end.qpn) is QpState.ERROR
 
 
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_message_that_leaves_no_room_for_those_between_fails_the_queue_pair(first: int) -> None:
+    """Message 2 takes a PSN of message 0. Else that would be complete without its last packet."""
+    end = FarEnd()
+    for psn in (first, 2 - first):
+        if psn:
+            end.segment(2, msn=2, offset=65536)
+        else:
+            end.segment(0, FIRST, length=3 * 4096, size=4096)
+    end.segment(1, MIDDLE, offset=4096, length=3 * 4096, size=4096, flags=A)
+    assert [p.nack.reason for p in end.only(opcodes.NACK)] == [control.NACK_UNEXP_EVENT] * 2
+    assert end.nic.qp_state(end.qpn) is QpState.ERROR
+    assert end.qp.stats.write_requests == 0
+
+
 def test_a_full_receive_queue_requests_a_smaller_window_and_restores_it() -> None:
     end = FarEnd(capacity=1)
     for psn in range(3):
