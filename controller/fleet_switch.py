@@ -41,6 +41,7 @@ from topologies.p4_program import P4Program, with_tables
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
 TIMEOUT_S = SWITCH_TIMEOUT_S
+_EXCHANGE_TRIALS = 3  # of 10 s each, by finsy's limit of a request
 _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
 
 
@@ -335,14 +336,12 @@ class FleetSwitch:
             name, client = self.wanted.switch, self._client
             if client is None:
                 raise ControllerError(f"Switch {name} is not reachable, so its program cannot be changed.")
-            p4info, json = _parts(program)
             try:
-                # finsy has no public way to set another program than that of the session's options
-                await client._set_pipeline_config_request(
-                    action=P4ConfigAction.RECONCILE_AND_COMMIT,
-                    config=finsy.P4Schema(p4info, json).get_pipeline_config(),
-                )
+                await _exchange(client, program)
             except finsy.P4ClientError as error:
+                if error.code is finsy.GRPCStatusCode.DEADLINE_EXCEEDED:
+                    self._give_up()  # the next session finds out what it runs
+                    raise ControllerError(f"Switch {name} does not answer, so its program cannot be changed.") from None
                 raise ControllerError(f"Switch {name} keeps its program: {reason_of(error)}") from None
             except asyncio.CancelledError:
                 if self._client is client:
@@ -398,6 +397,23 @@ class FleetSwitch:
             present = wanted - missing + len(left.superfluous)
         self.status = SwitchStatus(self.wanted.switch, state, wanted, repaired, problems, present, missing)
         self.changed.set()
+
+
+async def _exchange(client: finsy.Switch, program: P4Program) -> None:
+    """Have a switch exchange its program for another, and keep what it holds; raises P4ClientError.
+
+    A switch that is slow to compile the program is asked again, by which time it has it.
+    """
+    config = finsy.P4Schema(*_parts(program)).get_pipeline_config()
+    for left in reversed(range(_EXCHANGE_TRIALS)):
+        # finsy has no public way to set another program than that of the session's options
+        request = client._set_pipeline_config_request(action=P4ConfigAction.RECONCILE_AND_COMMIT, config=config)
+        (outcome,) = await asyncio.gather(request, return_exceptions=True)
+        if not isinstance(outcome, BaseException):
+            return
+        late = isinstance(outcome, finsy.P4ClientError) and outcome.code is finsy.GRPCStatusCode.DEADLINE_EXCEEDED
+        if not late or not left:
+            raise outcome
 
 
 def _options(program: P4Program, device_id: int) -> finsy.SwitchOptions:

@@ -116,7 +116,7 @@ _OURS = (
           "tables of a switch, or the entries of one, with their counters", (Word.SWITCH, Word.TABLE, _JSON),
           "Reads the current entries from the switch over P4Runtime."),
     Help("table", Topic.SWITCHES, "table add|modify|delete|dump|restore ...",
-          "table add t0-0@p0 usid_next send * 0x1234 => 3",
+          "table add t0-0@p0 traffic_class set_priority 55 => 1",
           "change entries of a switch's tables by hand", (_TABLE, Word.SWITCH, Word.TABLE, Word.ANY),
           "table add SWITCH TABLE ACTION MATCH... => ARGUMENT... [priority N]\n"
           "table modify SWITCH TABLE ACTION MATCH... => ARGUMENT... [priority N]\n"
