@@ -16,6 +16,7 @@ from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields, hex
 from p4compiler.json_parsers import ParserWriter
 from p4compiler.json_tables import TableWriter
 from p4compiler.types import BitsType, RecordType, Type, VarbitType, base_of, width_of
+from p4compiler.unique_names import UniqueNames
 from p4compiler.v1model import LoweredProgram
 
 VERSION = [2, 23]  # of BMv2's format
@@ -59,7 +60,7 @@ class _Writer:
             "header_unions": self._unions(numbers),
             "header_union_stacks": self._union_stacks(),
             "field_lists": self._lists.write(self._expressions),
-            "errors": [[name, number] for number, name in enumerate(self._program.checked.errors)],
+            "errors": [[name, number] for name, number in self._program.checked.errors.items()],
             "enums": self._enums(),
             "parsers": [{"name": "parser", "id": 0, "init_state": start, "parse_states": parser.states}],
             "parse_vsets": self._value_sets(),
@@ -89,13 +90,13 @@ class _Writer:
 
     def _pipelines(self) -> list[Json]:
         out: list[Json] = []
-        taken: set[str] = set()
+        names = UniqueNames()
         counts = {"tables": 0, "action_profiles": 0, "conditionals": 0}
         tables = TableWriter(self._actions)
         for number, (name, key) in enumerate((("ingress", "ig"), ("egress", "eg"))):
             code = self._program.ingress if key == "ig" else self._program.egress
             tables.profiles = {}
-            first, table_nodes, conditions = PipelineBuilder(self._actions, tables, taken).build(code)
+            first, table_nodes, conditions = PipelineBuilder(self._actions, tables, names).build(code)
             parts = {
                 "tables": table_nodes,
                 "action_profiles": list(tables.profiles.values()),

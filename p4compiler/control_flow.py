@@ -14,6 +14,7 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.statements import EXIT
 from p4compiler.json_actions import ActionWriter, source_info
 from p4compiler.json_expressions import Json
+from p4compiler.unique_names import UniqueNames
 
 if TYPE_CHECKING:
     from p4compiler.json_tables import TableWriter
@@ -24,10 +25,10 @@ Node = str | None  # the name of a table or condition; None ends the pipeline
 class PipelineBuilder:
     """Builds the nodes of one pipeline."""
 
-    def __init__(self, actions: ActionWriter, tables: TableWriter, taken: set[str]) -> None:
+    def __init__(self, actions: ActionWriter, tables: TableWriter, names: UniqueNames) -> None:
         self._actions = actions
         self._tables = tables
-        self._taken = taken
+        self._names = names
         self._labels: dict[int, Node] = {EXIT: None}
         self._applied: dict[str, tuple[dict[str, Node], Node]] = {}
         self._table_nodes: dict[str, Json] = {}
@@ -55,14 +56,6 @@ class PipelineBuilder:
                 following = [self._conditions[name]["true_next"], self._conditions[name]["false_next"]]
             waiting += reversed(following)
         return list(order)
-
-    def _name(self, base: str) -> str:
-        name, number = base, -1
-        while name in self._taken:
-            number += 1
-            name = f"{base}_{number}"
-        self._taken.add(name)
-        return name
 
     # --- from the end ---
 
@@ -101,9 +94,9 @@ class PipelineBuilder:
             return following
         code = tuple(reversed(waiting))
         span = ir.position(code)
-        name = self._name(_name_of(code))
+        name = self._names.take(_name_of(code))
         number = self._actions.action(name, [], code)
-        table = self._name(f"tbl_{name}")
+        table = self._names.take(f"tbl_{name}")
         self._table_nodes[table] = {
             "name": table,
             **source_info(span),
@@ -126,7 +119,7 @@ class PipelineBuilder:
         yes, no = self._build(item.yes, following), self._build(item.no, following)
         if yes == no:
             return yes
-        name = self._name("node")
+        name = self._names.take("node")
         self._conditions[name] = {
             "name": name,
             **source_info(item.span),
@@ -157,7 +150,7 @@ class PipelineBuilder:
             text = f"table {table.declaration.name!r} is applied in two places with different code after them"
             raise Refusal(f"{text}; BMv2 has each table once", item.span)
         if table.name not in self._table_nodes:
-            self._taken.add(table.name)
+            self._names.add(table.name)
             self._table_nodes[table.name] = self._tables.write(table, nexts, base)
         return table.name
 

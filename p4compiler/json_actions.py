@@ -21,8 +21,8 @@ def source_info(span: SourceSpan | None, fragment: str = "") -> Json:
     if span is None:
         return {}
     if not fragment:
-        line = span.source.line(span.line)
-        fragment = line[span.column - 1 :].split(";")[0].strip()[:_MAX_FRAGMENT]
+        text = span.source.text[span.start : span.start + 2 * _MAX_FRAGMENT]
+        fragment = text.partition("\n")[0].partition(";")[0].strip()[:_MAX_FRAGMENT]
     info = {"filename": span.source.name, "line": span.line, "column": span.column - 1, "source_fragment": fragment}
     return {"source_info": info}
 

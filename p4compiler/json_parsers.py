@@ -19,6 +19,7 @@ from p4compiler.json_actions import ActionWriter
 from p4compiler.json_expressions import Json, hexstr
 from p4compiler.sources import SourceSpan
 from p4compiler.types import BitsType, width_of
+from p4compiler.unique_names import UniqueNames
 
 MAX_TRANSITIONS = 20_000
 
@@ -30,7 +31,7 @@ class ParserWriter:
         self._actions = actions
         self._expressions = actions.expressions
         self._storage = storage
-        self._taken = {ACCEPT, REJECT}
+        self._names = UniqueNames(ACCEPT, REJECT)
         self._labels: dict[int, Json] = {}
         self.states: list[Json] = []
 
@@ -54,12 +55,13 @@ class ParserWriter:
         return first
 
     def _new(self, base: str) -> Json:
-        name, number = base, -1
-        while name in self._taken:
-            number += 1
-            name = f"{base}_{number}"
-        self._taken.add(name)
-        state: Json = {"name": name, "id": len(self.states), "parser_ops": [], "transitions": [], "transition_key": []}
+        state: Json = {
+            "name": self._names.take(base),
+            "id": len(self.states),
+            "parser_ops": [],
+            "transitions": [],
+            "transition_key": [],
+        }
         self.states.append(state)
         return state
 

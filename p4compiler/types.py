@@ -72,6 +72,11 @@ class EnumType(Type):
     name: str = field(compare=False)
     base: BitsType | None = field(compare=False)
 
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The position of each value in its declaration."""
+        return {member.name: position for position, member in enumerate(self.declaration.members)}
+
     def __str__(self) -> str:
         return self.name
 

@@ -104,12 +104,11 @@ def _member(checker: Checker, node: tree.MemberExpression) -> Constant | None:
     if base.type == ERROR:
         return node.name
     if isinstance(base.type, EnumType):
-        member = next((item for item in base.type.declaration.members if item.name == node.name), None)
-        if member is None:
+        position = base.type.positions.get(node.name)
+        if position is None:
             return None
-        if base.type.base is None:
-            return node.name
-        return None if member.value is None else value(checker, member.value)
+        given = base.type.declaration.members[position].value
+        return node.name if base.type.base is None else None if given is None else value(checker, given)
     return None
 
 

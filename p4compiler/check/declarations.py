@@ -79,10 +79,10 @@ def _typedef(checker: Checker, node: tree.TypedefDeclaration) -> None:
 def _names(checker: Checker, node: tree.Names) -> None:
     known = checker.checked.errors if node.name == "error" else checker.checked.match_kinds
     for member in node.members:
-        if node.name == "error" and member.name not in checker.checked.declared_errors:
-            checker.checked.declared_errors.append(member.name)
+        if node.name == "error":
+            checker.checked.declared_errors[member.name] = None
         if member.name not in known:
-            known.append(member.name)
+            known[member.name] = len(known)
         elif not node.span.source.standard:
             checker.error(f"{node.name} {member.name!r} is declared twice (duplicates declaration)", member.span)
 

@@ -184,9 +184,9 @@ def _member_of_type(checker: Checker, kind: Type, node: tree.MemberExpression) -
             )
         return ERROR
     if isinstance(kind, EnumType):
-        if type_nodes.member_of(kind, node.name) is None:
-            names = [item.name for item in kind.declaration.members]
-            raise Refusal(f"enum {kind} has no value {node.name!r}{did_you_mean(node.name, names)}", node.name_span)
+        if node.name not in kind.positions:
+            hint = did_you_mean(node.name, kind.positions)
+            raise Refusal(f"enum {kind} has no value {node.name!r}{hint}", node.name_span)
         return kind
     if node.name in SIZE_METHODS or (isinstance(kind, ObjectType) and node.name == "apply"):
         return CallableType(node.name)

@@ -68,6 +68,6 @@ class Checked:
     type_nodes: dict[tree.TypeNode, Type] = field(default_factory=dict)
     actions: dict[tree.ActionReference, tree.ActionDeclaration] = field(default_factory=dict)
     field_lists: dict[tree.FieldDeclaration, tuple[int, ...]] = field(default_factory=dict)  # the lists that it is in
-    errors: list[str] = field(default_factory=lambda: list(CORE_ERRORS))  # by number
-    declared_errors: list[str] = field(default_factory=list)  # in the order of their declarations
-    match_kinds: list[str] = field(default_factory=list)
+    errors: dict[str, int] = field(default_factory=lambda: {name: i for i, name in enumerate(CORE_ERRORS)})
+    declared_errors: dict[str, None] = field(default_factory=dict)  # in the order of their declarations
+    match_kinds: dict[str, int] = field(default_factory=dict)

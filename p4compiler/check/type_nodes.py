@@ -16,7 +16,6 @@ from p4compiler.types import (
     UNKNOWN,
     VOID,
     BitsType,
-    EnumType,
     ListType,
     ObjectType,
     RecordType,
@@ -142,11 +141,6 @@ def type_of(checker: Checker, declaration: tree.Declaration) -> Type | None:
     if isinstance(declaration, tree.StructDeclaration | tree.EnumDeclaration | tree.TypedefDeclaration):
         return checker.checked.declared.get(declaration, UNKNOWN)
     return None
-
-
-def member_of(kind: EnumType, name: str) -> tree.EnumMemberDeclaration | None:
-    """The member of an enum."""
-    return next((item for item in kind.declaration.members if item.name == name), None)
 
 
 def no_field(kind: RecordType, name: str) -> str:

@@ -123,7 +123,7 @@ def _assign_union(e: Elaborator, target: UnionValue, value: Value, span: SourceS
 def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: SourceSpan) -> Mapping[str, Value]:
     """The parts of a value, copied if they read what the assignment of an earlier part writes."""
     written = places(target)
-    if not any(_meet(places(item), written) for item in items.values()):
+    if not _meet(set[tuple[object, str]]().union(*map(places, items.values())), written):
         return items
     return {name: copied(e, item, span) for name, item in items.items()}
 

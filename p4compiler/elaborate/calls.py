@@ -136,6 +136,7 @@ class _Given:
     value: Value | None
     location: Location | None
     span: SourceSpan
+    is_copied: bool = False  # the value is that before a later argument changed the place
 
     @property
     def is_written(self) -> bool:
@@ -153,9 +154,10 @@ def evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: SourceSpan) 
         if parameter.direction in ("out", "inout"):
             location = frozen(e, locate(e, node), node.span)
             value: Value = read(e, location)
-            if changes and parameter.direction == "inout":
-                value = copied(e, value, node.span)
-            out.append(_Given(parameter, value, location, node.span))
+            is_copied = changes and parameter.direction == "inout"
+            out.append(
+                _Given(parameter, copied(e, value, node.span) if is_copied else value, location, node.span, is_copied)
+            )
         else:
             value = evaluate(e, node)
             out.append(_Given(parameter, copied(e, value, node.span) if changes else value, None, node.span))
@@ -209,7 +211,7 @@ def bind(
             assert item.location is not None
             shared = any(overlap(read(e, item.location), other.value) for other in others)  # type: ignore[arg-type]
             is_part = isinstance(item.location, SliceTarget) or has_runtime_index(item.value)
-            if not (always_copy or shared or is_part):
+            if not (always_copy or shared or is_part or item.is_copied):
                 frame.values[item.parameter] = item.location  # type: ignore[assignment]
                 if item.parameter.direction == "out":
                     initialise(e, item.value, item.span)

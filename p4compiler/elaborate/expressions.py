@@ -214,9 +214,9 @@ def _member(e: Elaborator, node: tree.MemberExpression) -> Value:
 
 def _member_of_type(e: Elaborator, kind: Type, node: tree.MemberExpression) -> ir.ConstantValue:
     if kind == ERROR:
-        return ir.ConstantValue(e.checked.errors.index(node.name), ERROR)
+        return ir.ConstantValue(e.checked.errors[node.name], ERROR)
     assert isinstance(kind, EnumType)
-    position = next(i for i, item in enumerate(kind.declaration.members) if item.name == node.name)
+    position = kind.positions[node.name]
     member = kind.declaration.members[position]
     if kind.base is None or member.value is None:
         return ir.ConstantValue(position, kind)

@@ -7,6 +7,7 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.values import HeaderValue, StackValue, StructValue, UnionValue, Value
 from p4compiler.sources import SourceSpan
 from p4compiler.types import BitsType, RecordType, StackType, TupleType, Type, VarbitType, base_of, is_scalar
+from p4compiler.unique_names import UniqueNames
 
 SCALARS = "scalars"  # the header that holds single variables
 MAX_HEADERS = 20_000
@@ -21,17 +22,7 @@ class Storage:
         self.stacks: dict[str, StackType] = {}
         self.unions: dict[str, tuple[RecordType, tuple[str, ...]]] = {}  # type, headers
         self.union_stacks: dict[str, tuple[StackType, tuple[str, ...]]] = {}  # type, unions
-        self._taken: set[str] = {SCALARS, "standard_metadata"}
-
-    def unique(self, name: str) -> str:
-        """The name, or a similar one that is not taken."""
-        if name in self._taken:
-            number = 0
-            while f"{name}_{number}" in self._taken:
-                number += 1
-            name = f"{name}_{number}"
-        self._taken.add(name)
-        return name
+        self._names = UniqueNames(SCALARS, "standard_metadata")
 
     def make(self, kind: Type, name: str, span: SourceSpan) -> Value:
         """A variable."""
@@ -40,21 +31,21 @@ class Storage:
             if base.kind == "struct":
                 fields = {field: self.make(item, f"{name}.{field}", span) for field, item in base.fields.items()}
                 return StructValue(kind, fields)
-            name = self.unique(name)
+            name = self._names.take(name)
             return self._header(base, name) if base.kind == "header" else self._union(base, name)
         if isinstance(base, TupleType):
             return StructValue(
                 kind, {str(i): self.make(item, f"{name}.{i}", span) for i, item in enumerate(base.items)}
             )
         if isinstance(base, StackType):
-            return self._stack(base, self.unique(name))
+            return self._stack(base, self._names.take(name))
         if isinstance(base, VarbitType):
-            return self._varbit(kind, base, self.unique(name), span)
+            return self._varbit(kind, base, self._names.take(name), span)
         if base == BitsType(1, True):
             raise Refusal("a variable of type int<1> is not supported on this target", span)
         if not is_scalar(base):
             raise Refusal(f"a variable of type {kind} is not supported", span)
-        name = self.unique(name)
+        name = self._names.take(name)
         self.scalars[name] = kind
         return ir.FieldValue(ir.HeaderName(SCALARS), name, kind)
 

@@ -28,14 +28,16 @@ TWICE = "void twice(inout bit<8> x, inout bit<8> y) { x = x + 1; y = y + 2; }"
         ("if (hdr.h.a == 9 && bump(hdr.h.b) == 3) { hdr.h.c = 0; }", (1, 2, 3, 4)),
         ("if (hdr.h.a == 1 || bump(hdr.h.b) == 3) { hdr.h.c = 0; }", (1, 2, 0, 4)),
         ("if (hdr.h.a == 1 && bump(hdr.h.b) == 3) { hdr.h.c = 0; }", (1, 3, 0, 4)),
+        ("add(hdr.h.a, bump(hdr.h.a)); hdr.h.b = hdr.h.a;", (3, 3, 3, 4)),  # 1 + 2: the inout argument is read first
         ("pair_s s = { hdr.h.a, bump(hdr.h.a) }; hdr.h.c = s.x; hdr.h.d = s.y;", (2, 2, 1, 2)),
         ("pair_s s = { 1, 2 }; s = { s.y, s.x }; hdr.h.c = s.x; hdr.h.d = s.y;", (1, 2, 2, 1)),
         ("hdr.h.a = hdr.h.a == 1 ? bump(hdr.h.b) : bump(hdr.h.c);", (3, 3, 3, 4)),
     ],
 )
 def test_functions(code: str, expected: tuple[int, ...]) -> None:
+    add = "void add(inout bit<8> x, in bit<8> y) { x = x + y; }"
     nibbles = SWAP.replace("swap", "swap_nibbles").replace("bit<8>", "bit<4>")
-    assert tuple(result(code, declarations="\n".join((SWAP, nibbles, BUMP, TWICE)))[:4]) == expected
+    assert tuple(result(code, declarations="\n".join((SWAP, nibbles, BUMP, TWICE, add)))[:4]) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 import p4compiler
 from p4compiler.sources import MAX_FILE_BYTES
+from p4compiler.unique_names import UniqueNames
 from tests.p4compiler.compiled import around
 
 
@@ -93,6 +96,30 @@ def test_macros_whose_work_doubles_are_refused(text: str) -> None:
 )  # fmt: skip
 def test_types_that_double_are_refused(text: str, message: str) -> None:
     assert message_of(lambda: p4compiler.compile_text(text)) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"error {{ {', '.join(f'e{n}' for n in range(40_000))} }}",
+        around("all_t x; all_t y; x = y;",
+               declarations=f"struct all_t {{ {''.join(f'bit<8> f{n}; ' for n in range(9_000))} }}"),
+        around(" ".join(f"if (hdr.h.a == {n % 256}) {{ hdr.h.b = {n % 256}; }}" for n in range(2_000))),  # on one line
+    ],
+    ids=("errors", "fields", "statements"),
+)  # fmt: skip
+def test_work_grows_with_the_size_of_the_program(text: str) -> None:
+    start = time.process_time()
+    with contextlib.suppress(p4compiler.P4Error):  # one has no 'main'
+        p4compiler.compile_text(text)
+    assert time.process_time() - start < 8  # it is about 1 s; as the square of the size it was 10 to 20 s
+
+
+def test_a_name_that_is_taken_gets_the_next_number() -> None:
+    names = UniqueNames("b", "a_1")
+    assert [names.take(name) for name in "aaabb"] == ["a", "a_0", "a_2", "b_0", "b_1"]
+    names.add("a_3")
+    assert names.take("a") == "a_4"
 
 
 def test_long_strings_and_comments_take_no_more_memory_than_their_text() -> None:
