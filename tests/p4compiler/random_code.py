@@ -12,6 +12,7 @@ from dataclasses import dataclass
 DECLARATIONS = """
 bit<8> bump(inout bit<8> x) { x = x + 1; return x; }
 bit<8> mix(in bit<8> x, inout bit<8> y) { y = y ^ x; if (y > 100) { return x; } return y; }
+void add(inout bit<8> x, in bit<8> y) { x = x + y; }
 void swap(inout bit<8> x, inout bit<8> y) { bit<8> t = x; x = y; y = t; }
 bit<16> widen(in bit<8> x, out bit<16> y) { y = (bit<16>) x; y = y << 1; return y + 1; }
 """
@@ -80,8 +81,16 @@ class Code:
             self.values[left], self.values[right] = self.values[right], self.values[left]
             return f"swap({left}, {right});"
         if kind == 6:
-            return self._slice()
+            return self._slice() if self._chance.randrange(2) else self._add()
         return self._if(depth) if kind < 9 else self._block(depth + 1)
+
+    def _add(self) -> str:
+        """A call whose second argument may change the first after it was read."""
+        name = self._chance.choice(FIELDS)
+        before = self.values[name]
+        text, value = self.expression(B8, 0)
+        self.values[name] = B8.fit(before + value)
+        return f"add({name}, {text});"
 
     def _slice(self) -> str:
         name = self._chance.choice((*FIELDS, *WIDE, "w"))
@@ -197,7 +206,7 @@ class Code:
             distance = self._chance.randrange(kind.width + 2)
             right = str(distance)
         else:
-            right, distance = self.expression(B5, depth)
+            right, distance = self.expression(self._chance.choice((B5, B16)), depth)
         return f"({left} {op} {right})", kind.fit(a << distance if op == "<<" else a >> distance)
 
     def _slice_of(self, kind: Kind, depth: int) -> tuple[str, int]:
