@@ -20,8 +20,10 @@ from p4compiler.elaborate.values import (
     StackLiteral,
     StackValue,
     StructValue,
+    TableValue,
     UnionValue,
     Value,
+    header_field,
     leaves,
 )
 from p4compiler.sources import SourceSpan
@@ -178,7 +180,43 @@ def applied_bit(e: Elaborator, applied: AppliedTable, span: SourceSpan) -> ir.Fi
     return target
 
 
-# --- which places a value is in ---
+# --- places ---
+
+
+def frozen(e: Elaborator, location: Location, span: SourceSpan) -> Location:
+    """The place with its indices as they are now."""
+    if isinstance(location, SliceTarget):
+        base = frozen(e, location.base, span)
+        assert isinstance(base, ir.FieldValue)
+        return SliceTarget(base, location.high, location.low)
+    if isinstance(location, HeaderValue):
+        return HeaderValue(location.type, _frozen_ref(e, location.ref, span))
+    if isinstance(location, ir.FieldValue):
+        return ir.FieldValue(_frozen_ref(e, location.header, span), location.name, location.type)
+    if isinstance(location, StructValue) and has_runtime_index(location):
+        first = next(iter(leaves(location)))
+        assert isinstance(first, ir.FieldValue)
+        ref = _frozen_ref(e, first.header, span)
+        prefix = first.name.rpartition(".")[0]
+        made = header_field(ref, prefix, location.type)
+        assert isinstance(made, StructValue)
+        return made
+    return location
+
+
+def _frozen_ref(e: Elaborator, ref: ir.HeaderRef, span: SourceSpan) -> ir.HeaderRef:
+    if isinstance(ref, ir.StackElement) and not isinstance(ref.index, ir.ActionData):
+        return ir.StackElement(ref.stack, e.saved(ref.index, span, "index"))
+    return ref
+
+
+def has_runtime_index(value: Value) -> bool:
+    """Whether the packet decides which header it is."""
+    for leaf in leaves(value):
+        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.FieldValue) else None
+        if ref is not None and not isinstance(ref, ir.HeaderName):
+            return True
+    return isinstance(value, TableValue)
 
 
 def places(value: Value) -> Places:

@@ -14,11 +14,10 @@ from p4compiler import ir, tree
 from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import externs, instances, operations
-from p4compiler.elaborate.assignments import assign, copied, initialise, overlap
+from p4compiler.elaborate.assignments import assign, copied, frozen, has_runtime_index, initialise, overlap
 from p4compiler.elaborate.elaborator import Body, Elaborator
 from p4compiler.elaborate.expressions import (
     evaluate,
-    has_runtime_index,
     known_number,
     locate,
     may_change,
@@ -40,7 +39,6 @@ from p4compiler.elaborate.values import (
     TableValue,
     UnionValue,
     Value,
-    header_field,
     leaves,
 )
 from p4compiler.sources import SourceSpan
@@ -162,33 +160,6 @@ def evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: SourceSpan) 
             value = evaluate(e, node)
             out.append(_Given(parameter, copied(e, value, node.span) if changes else value, None, node.span))
     return out
-
-
-def frozen(e: Elaborator, location: Location, span: SourceSpan) -> Location:
-    """The place with its indices as they are now."""
-    if isinstance(location, SliceTarget):
-        base = frozen(e, location.base, span)
-        assert isinstance(base, ir.FieldValue)
-        return SliceTarget(base, location.high, location.low)
-    if isinstance(location, HeaderValue):
-        return HeaderValue(location.type, _frozen_ref(e, location.ref, span))
-    if isinstance(location, ir.FieldValue):
-        return ir.FieldValue(_frozen_ref(e, location.header, span), location.name, location.type)
-    if isinstance(location, StructValue) and has_runtime_index(location):
-        first = next(iter(leaves(location)))
-        assert isinstance(first, ir.FieldValue)
-        ref = _frozen_ref(e, first.header, span)
-        prefix = first.name.rpartition(".")[0]
-        made = header_field(ref, prefix, location.type)
-        assert isinstance(made, StructValue)
-        return made
-    return location
-
-
-def _frozen_ref(e: Elaborator, ref: ir.HeaderRef, span: SourceSpan) -> ir.HeaderRef:
-    if isinstance(ref, ir.StackElement) and not isinstance(ref.index, ir.ActionData):
-        return ir.StackElement(ref.stack, e.saved(ref.index, span, "index"))
-    return ref
 
 
 def bind(

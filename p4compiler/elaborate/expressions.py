@@ -27,10 +27,8 @@ from p4compiler.elaborate.values import (
     StackLiteral,
     StackValue,
     StructValue,
-    TableValue,
     UnionValue,
     Value,
-    leaves,
 )
 from p4compiler.sources import SourceSpan
 from p4compiler.types import (
@@ -480,12 +478,3 @@ def read(e: Elaborator, location: Location) -> Value:
     if isinstance(location, SliceTarget):
         return operations.slice_of(location.base, location.high, location.low)
     return location
-
-
-def has_runtime_index(value: Value) -> bool:
-    """Whether the packet decides which header it is."""
-    for leaf in leaves(value):
-        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.FieldValue) else None
-        if ref is not None and not isinstance(ref, ir.HeaderName):
-            return True
-    return isinstance(value, TableValue)

@@ -8,7 +8,7 @@ from p4compiler import ir, tree
 from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import operations
-from p4compiler.elaborate.assignments import assign, copied
+from p4compiler.elaborate.assignments import assign, copied, frozen
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import evaluate, known_number, locate, may_change, scalar
 from p4compiler.elaborate.values import (
@@ -58,18 +58,22 @@ class Arguments:
             for parameter, _ in call.arguments
         }
         self._values: dict[str, Value] = {}
+        self._targets: dict[str, Location] = {}
         self.bound_types = {item.name: substitute(kind, e.frame.types) for item, kind in call.bindings.items()}
         self._evaluate(call.as_written(node.arguments))
 
     def _evaluate(self, arguments: Sequence[Bound]) -> None:
-        """Evaluate what is read; what is copied first may be changed by a later argument."""
+        """Evaluate what is read, and the places that are written, as they are before a later argument changes them."""
         for position, (parameter, node) in enumerate(arguments):
-            if parameter.direction in ("out", "inout") or node is None:
+            if node is None:
                 continue
-            value = evaluate(self.e, node)
-            if any(item is not None and may_change(self.e, item) for _, item in arguments[position + 1 :]):
-                value = copied(self.e, value, node.span)
-            self._values[parameter.name] = value
+            changes = any(item is not None and may_change(self.e, item) for _, item in arguments[position + 1 :])
+            if parameter.direction in ("out", "inout"):
+                place = locate(self.e, node)
+                self._targets[parameter.name] = frozen(self.e, place, node.span) if changes else place
+            else:
+                value = evaluate(self.e, node)
+                self._values[parameter.name] = copied(self.e, value, node.span) if changes else value
 
     def __contains__(self, name: str) -> bool:
         return name in self._nodes
@@ -105,12 +109,11 @@ class Arguments:
 
     def target(self, name: str) -> Location:
         """The place of an argument that is written."""
-        node = self._nodes[name]
-        if node is None:
+        if name not in self._targets:
             made = self.e.variable(self._types[name], name, self.span)
             assert isinstance(made, ir.FieldValue | HeaderValue | StructValue | StackValue | UnionValue)
             return made
-        return locate(self.e, node)
+        return self._targets[name]
 
     def written(self, name: str, use: Callable[[ir.FieldValue], None]) -> None:
         """Have a primitive write a field, which is then copied to the place of the argument if that is no field.

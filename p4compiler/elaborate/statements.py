@@ -8,8 +8,8 @@ from typing import Any
 from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import operations
-from p4compiler.elaborate.assignments import assign, initialise
-from p4compiler.elaborate.calls import call, frozen
+from p4compiler.elaborate.assignments import assign, frozen, initialise
+from p4compiler.elaborate.calls import call
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import convert, evaluate, locate, may_change, read, scalar
 from p4compiler.elaborate.tables import apply_table

@@ -86,6 +86,12 @@ def test_the_element_that_an_index_names_at_the_call_is_written_after_it() -> No
     assert result(code, declarations=declarations)[10:] == bytes((11, 12, 99, 14, 15, 16))
 
 
+def test_the_element_that_an_extern_function_writes_is_known_before_its_other_arguments() -> None:
+    declarations = "bit<8> step(inout bit<2> i) { i = i + 1; return 77; }"
+    code = "meta.i = 0; random(hdr.s[meta.i].x, step(meta.i), 77);"
+    assert result(code, declarations=declarations)[10:] == bytes((77, 12, 13, 14, 15, 16))
+
+
 def test_the_index_of_an_assignment_is_evaluated_before_its_value() -> None:
     declarations = "bit<8> next(inout bit<2> i) { i = i + 1; return 99; }"
     assert result("meta.i = 0; hdr.s[meta.i].x = next(meta.i);", declarations=declarations)[10] == 99
