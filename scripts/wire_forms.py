@@ -1,7 +1,8 @@
 """Other forms of the table of header fields (``mrc_host.wire.fields``): ``python -m scripts.wire_forms`` writes them.
 
-Wireshark's dissector has the rows of its headers, docs/protocol.md a table of all fields, and the datapath in C the
-places of a SACK's fields, each between two lines that mark them as generated. A test sees that they are current.
+Wireshark's dissector has the rows of its headers, docs/protocol.md a table of all fields, the datapath in C the places
+of a SACK's fields, and Python its value with the functions that pack and parse it, each between two lines that mark
+them as generated. A test sees that they are current.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from mrc_host.wire.fields import BTH, CCSTATE, HEADERS, SETH, VALUES, WireField
+from mrc_host.wire.fields import BTH, CCSTATE, HEADERS, SETH, VALUES, WireField, numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 DISSECTOR = ROOT / "mrc_host" / "captures" / "mrc.lua"
 PAGE = ROOT / "docs" / "protocol.md"
 SACK = ROOT / "mrc_host" / "datapath" / "sack.h"
+CONTROL = ROOT / "mrc_host" / "wire" / "control.py"
 _BYTES = 64  # bits; a longer field is bytes
 _WIDTH = 118
 _OMITTED = ("EETH.reserved", "EETH.reserved2")  # around the operation of an endpoint response, whose place is a setting
@@ -98,11 +100,119 @@ def places() -> Iterator[str]:
     yield f"#define {header.name}_END {start}"
 
 
+_CONSTANT = ("type", "nh", "cc_type", "cc_flags")  # in every SACK what their default says
+
+
+def codec() -> Iterator[str]:
+    """The value of a SACK and the functions that pack and parse it, in Python."""
+    groups = [fields for header in (SETH, CCSTATE) for _, fields in numbers(header)]
+    parts = [(fields, _number(place, fields)) for place, fields in enumerate(groups)]
+    shown = [field for fields, _ in parts for field in fields if _is_shown(field)]
+    yield from ("", "", *_SACK_CLASS.strip().splitlines(), "")
+    yield "    __slots__ = ("
+    yield from (f'        "{name}",' for name in sorted(map(_attribute, shown)))
+    yield "    )"
+    yield ""
+    yield "    def __init__("
+    yield "        self,"
+    yield from (f"        {_attribute(field)}: {_type(field)}," for field in shown)
+    yield "    ) -> None:"
+    yield from (f"        self.{_attribute(field)}: Final = {_attribute(field)}" for field in shown)
+    yield ""
+    yield ""
+    yield "def pack_sack(qpn: int, sack: Sack) -> bytes:"
+    length = BTH.length + SETH.length + CCSTATE.length
+    yield f'    """SACK ({length} bytes) to `qpn`; the BTH\'s PSN is cack_psn."""'
+    yield "    return _pack_sack("
+    yield from (f"        {word}," for word in ("opcodes.SACK", "0", "PKEY", "qpn", "sack.cack_psn"))
+    yield from (f"        {_packed(fields)}," for fields, _ in parts)
+    yield "    )"
+    yield ""
+    yield ""
+    yield "def parse_sack(buffer: bytes | memoryview, offset: int) -> Sack:"
+    yield '    """SETH and CC_STATE at `offset`; struct.error when too short."""'
+    yield from (f"    {name}: int  # struct returns Any" for fields, name in parts if _is_shared(fields))
+    yield "    ("
+    yield from (f"        {name}," for _, name in parts)
+    yield "    ) = _unpack_sack(buffer, offset)"
+    yield "    return Sack("
+    for fields, name in parts:
+        yield from (f"        {word}," for word in _parsed(fields, name))
+    yield "    )"
+    yield from ("", "")
+
+
+_SACK_CLASS = '''
+class Sack:
+    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set.
+
+    A class with slots, since it is created and read for every few packets: compiled, a named tuple would take twice as
+    long as everything else in packing and parsing.
+    """
+'''
+
+
+def _number(place: int, fields: tuple[WireField, ...]) -> str:
+    """The variable for a number of a SACK: of one field it is the field's."""
+    shown = [field for field in fields if _is_shown(field)]
+    return _attribute(shown[0]) if len(fields) == 1 and shown else f"number{place}" if shown else f"_{place}"
+
+
+def _is_shared(fields: tuple[WireField, ...]) -> bool:
+    return len(fields) > 1 and any(map(_is_shown, fields))
+
+
+def _attribute(field: WireField) -> str:
+    return field.attribute or field.name
+
+
+def _is_shown(field: WireField) -> bool:
+    return not field.name.startswith("reserved") and field.name not in _CONSTANT
+
+
+def _type(field: WireField) -> str:
+    return "bool" if field.bits == 1 else "int"
+
+
+def _lowest(fields: tuple[WireField, ...]) -> Iterator[tuple[WireField, int]]:
+    """Each field of a number with the place of its lowest bit."""
+    place = sum(field.bits for field in fields)
+    for field in fields:
+        place -= field.bits
+        yield field, place
+
+
+def _packed(fields: tuple[WireField, ...]) -> str:
+    """The number of these fields, from the attributes of a SACK."""
+    terms = []
+    for field, place in _lowest(fields):
+        if _is_shown(field):
+            masked = field.bits > 1 and len(fields) > 1
+            value = f"sack.{_attribute(field)}" + (f" & 0x{(1 << field.bits) - 1:X}" if masked else "")
+            shifted = f"({value})" if masked and place else value
+            terms.append(f"{shifted} << {place}" if place else value)
+        elif field.default:
+            terms.append(str(field.default << place))
+    return " | ".join(terms) or "0"
+
+
+def _parsed(fields: tuple[WireField, ...], number: str) -> Iterator[str]:
+    """The values of these fields in their number."""
+    for field, place in _lowest(fields):
+        if _is_shown(field):
+            value = f"{number} >> {place}" if place else number
+            if field.bits == 1:
+                yield f"bool({value} & 1)"
+            else:
+                yield f"{value} & 0x{(1 << field.bits) - 1:X}" if len(fields) > 1 else value
+
+
 FORMS: Mapping[tuple[Path, str], Callable[[], Iterator[str]]] = {
     (DISSECTOR, "names of values"): names,
     (DISSECTOR, "headers"): rows,
     (PAGE, "fields"): page,
     (SACK, "fields of a SACK"): places,
+    (CONTROL, "SACKs"): codec,
 }
 
 

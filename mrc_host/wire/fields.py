@@ -1,8 +1,9 @@
 """Headers of MRC packets from the BTH on, field by field, in the order of their bits (docs/protocol.md §1.5 to §1.9).
 
 This table is the home of the format. From it come the struct formats with which the NIC packs and parses headers
-(``layout``), the rows of Wireshark's dissector, the table of docs/protocol.md and the places of a SACK's fields in C
-(``scripts.wire_forms``), and Scapy's layers (``mrc_host.captures.scapy_layers``). All numbers are big-endian.
+(``layout``), Scapy's layers (``mrc_host.captures.scapy_layers``), and what ``scripts.wire_forms`` writes: the value and
+codec of a SACK, the places of its fields in C, the rows of Wireshark's dissector, and the table of docs/protocol.md.
+All numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class WireField:
     signed: bool = False
     default: int = 0  # of a packet that Scapy builds
     also: tuple[str, str] = ("", "")  # name and meaning of the same bits in other packets of the kind
+    attribute: str = ""  # its name in the values that are packed and parsed, unless that is `name`
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ def _reserved(bits: int, number: int = 1) -> WireField:
 
 _TYPE: Final = (WireField("type", 4, "Type"), WireField("nh", 5, "Next header"))
 _CONTEXTS: Final = (
-    WireField("spdcid", 16, "Source context id", hex=True),
-    WireField("dpdcid", 16, "Destination context id", hex=True),
+    WireField("spdcid", 16, "Source context id", hex=True, attribute="source_id"),
+    WireField("dpdcid", 16, "Destination context id", hex=True, attribute="destination_id"),
 )
 
 
@@ -149,21 +151,21 @@ SETH: Final = WireHeader(
     "SETH", "SETH", "seth.", "1.7",
     (
         *_TYPE,
-        WireField("m", 2, "Path mark", "MARKS"),
+        WireField("m", 2, "Path mark", "MARKS", attribute="mark"),
         _reserved(3),
-        WireField("pr", 1, "Answer to a probe"),
+        WireField("pr", 1, "Answer to a probe", attribute="probe"),
         _reserved(1, 2),
         WireField(
             "ack_psn_offset", 16, "Distance to the PSN that caused this", signed=True,
-            also=("probe_id", "Probe id, where pr is set"),
+            also=("probe_id", "Probe id, where pr is set"), attribute="ack_offset",
         ),
-        WireField("ev", 32, "Entropy value of the packet that caused this", hex=True),
+        WireField("ev", 32, "Entropy value of the packet that caused this", hex=True, attribute="entropy"),
         *_CONTEXTS,
         _reserved(8, 3),
         WireField("cack_psn", 24, "Cumulative PSN"),
         *_congestion(),
         WireField("mpr", 8, "MPR (units of 128 PSNs)"),
-        WireField("sack_offset", 16, "Bitmap offset", signed=True),
+        WireField("sack_offset", 16, "Bitmap offset", signed=True, attribute="bitmap_offset"),
         WireField("bitmap", 64, "Bitmap", hex=True),
     ),
 )  # fmt: skip
@@ -174,8 +176,8 @@ CCSTATE: Final = WireHeader(
         WireField("reserved", 1, "Reserved"),
         WireField("ooo_count", 15, "Out-of-order count"),
         WireField("restore_cwnd", 1, "Restore cwnd"),
-        WireField("rcv_cwnd_pen", 7, "Receiver's window penalty"),
-        WireField("rcvd_bytes", 24, "Bytes received (units of 256)"),
+        WireField("rcv_cwnd_pen", 7, "Receiver's window penalty", attribute="cwnd_penalty"),
+        WireField("rcvd_bytes", 24, "Bytes received (units of 256)", attribute="rcvd_units"),
     ),
 )  # fmt: skip
 NETH: Final = WireHeader(
@@ -250,17 +252,19 @@ def layout(*headers: WireHeader) -> str:
     Fields that share bytes are one number, as is a byte with the 24 bits after it; more than 64 reserved bits are
     skipped.
     """
-    return "!" + "".join([code for header in headers for code in _numbers(header)])
+    return "!" + "".join([code for header in headers for code, _ in numbers(header)])
 
 
-def _numbers(header: WireHeader) -> Iterator[str]:
-    bits, fields = 0, header.fields
+def numbers(header: WireHeader) -> Iterator[tuple[str, tuple[WireField, ...]]]:
+    """The numbers of :func:`layout`: the code of each, and the fields in it, the highest first; none if skipped."""
+    bits, first, fields = 0, 0, header.fields
     for number, each in enumerate(fields):
         if not bits and each.bits > 64:
-            yield f"{each.bits // 8}x"
+            yield f"{each.bits // 8}x", ()
+            first = number + 1
             continue
         bits += each.bits
         joined = bits == 8 and number + 1 < len(fields) and fields[number + 1].bits == 24
         if bits in _CODES and not joined:
-            yield _CODES[bits].lower() if each.signed else _CODES[bits]
-            bits = 0
+            yield _CODES[bits].lower() if each.signed else _CODES[bits], fields[first : number + 1]
+            bits, first = 0, number + 1

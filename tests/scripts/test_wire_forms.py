@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from mrc_host.wire.fields import HEADERS
+from mrc_host.wire import opcodes
+from mrc_host.wire.fields import BTH, CCSTATE, HEADERS, SETH, WireField, layout
+from mrc_host.wire.headers import PKEY
+from scripts import wire_forms
 from scripts.wire_forms import FORMS, written
 
 
@@ -27,3 +33,29 @@ def test_the_fields_of_a_header_fill_whole_bytes() -> None:
     for header in HEADERS:
         assert sum(field.bits for field in header.fields) == 8 * header.length
         assert len({field.name for field in header.fields}) == len(header.fields), header.name
+
+
+def test_a_new_field_of_a_sack_is_packed_and_parsed_by_what_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field takes the three bits after the path mark, which are reserved."""
+    new = WireField("colour", 3, "Colour")
+    fields = tuple(new if field.name == "reserved" and field.bits == 3 else field for field in SETH.fields)
+    assert new in fields
+    changed = replace(SETH, fields=fields)
+    monkeypatch.setattr(wire_forms, "SETH", changed)
+    names: dict[str, Any] = {
+        "Final": Final,
+        "opcodes": opcodes,
+        "PKEY": PKEY,
+        "_pack_sack": struct.Struct(layout(BTH, changed, CCSTATE)).pack,
+        "_unpack_sack": struct.Struct(layout(changed, CCSTATE)).unpack_from,
+    }
+    exec("\n".join(wire_forms.codec()), names)
+    one = {
+        "mark": 2, "colour": 5, "probe": True, "ack_offset": -3, "entropy": 1 << 31, "source_id": 1,
+        "destination_id": 2, "cack_psn": 0xABCDEF, "mpr": 8, "bitmap_offset": -1, "bitmap": (1 << 64) - 1,
+        "timestamp": 7, "ooo_count": 0x7FFF, "restore_cwnd": True, "cwnd_penalty": 0x55, "rcvd_units": 0xFEDCBA,
+    }  # fmt: skip
+    packed = names["pack_sack"](3, names["Sack"](**one))
+    assert packed[13] == 2 << 5 | 5 << 2 | 1 << 1
+    again = names["parse_sack"](packed, BTH.length)
+    assert {name: getattr(again, name) for name in one} == one
