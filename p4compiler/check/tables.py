@@ -175,9 +175,13 @@ def check_action_data(
     directed = [item for item in action.parameters if item.direction]
     plain = [item for item in action.parameters if not item.direction]
     if len(given) == len(action.parameters):  # the arguments of the list of actions may be repeated
-        for argument in given[: len(directed)]:
+        listed = checker.checked.calls[reference].arguments
+        for argument, (parameter, value) in zip(given, listed, strict=False):
             if argument.value is not None:
                 check_expression(checker, argument.value)
+            if not tree.is_same(argument.value, value):
+                text = f"argument {parameter.name!r} of action {action.name!r} is not that in the list of actions"
+                raise Refusal(text, argument.span, Note("the list has it here", reference.span))
         given = given[len(directed) :]
     bound = bind(plain, given, f"action {action.name!r}", node, action)
     data: list[Bound] = []

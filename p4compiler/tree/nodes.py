@@ -30,6 +30,16 @@ class Annotation(SyntaxNode):
 Annotations = tuple[Annotation, ...]
 
 
+def is_same(left: object, right: object) -> bool:
+    """Whether two parts of the tree are written alike, wherever they are."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    if not isinstance(left, SyntaxNode):
+        return left == right
+    names = [name for name in left.__dataclass_fields__ if "span" not in name]
+    return type(left) is type(right) and all(is_same(getattr(left, name), getattr(right, name)) for name in names)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Expression(SyntaxNode):
     """Anything that has a value, and the sets of select and entries."""

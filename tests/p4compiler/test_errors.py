@@ -83,6 +83,9 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
          "a mask for a key that is exact", "1 &&& 3"),
         ("table t { key = { hdr.h.a : lpm; } actions = { NoAction; } const entries = { 1 &&& 5 : NoAction(); } }",
          "invalid mask for an lpm key: its ones must be before its zeros", "5"),
+        ("action act(in bit<8> x, bit<8> y) { hdr.h.a = x + y; }"
+         " table t { actions = { act(hdr.h.b); } default_action = act(hdr.h.c, 1); }",
+         "argument 'x' of action 'act' is not that in the list of actions", "hdr.h.c"),
         ("table t { key = { hdr.h.a : range; } actions = { NoAction; } const entries = { 9..1 : NoAction(); } }",
          "the range 9..1 is empty", "9..1"),
         ("table t { key = { (int<8>) hdr.h.a : range; } actions = { NoAction; }"
