@@ -20,6 +20,7 @@ from p4compiler.elaborate.storage import Storage
 from p4compiler.elaborate.tables import apply_table
 from p4compiler.elaborate.values import (
     BlockInstance,
+    ExternInstance,
     PacketValue,
     StructValue,
     Value,
@@ -86,6 +87,7 @@ class _Lowering:
         for name in ("ck", "vr"):
             code = self._control(blocks[name], "checksum", headers, user)
             checksums += _checksums(code, operations.TRUE)
+        self._refuse_unattached()
         deparsed = self._control(blocks["dep"], "deparser", PacketValue(), headers)
         return LoweredProgram(
             e.checked,
@@ -99,6 +101,13 @@ class _Lowering:
             _emitted(deparsed),
             blocks,
         )
+
+    def _refuse_unattached(self) -> None:
+        for item in self._e.found.externs:
+            if isinstance(item, ExternInstance) and item.called is not None and not item.tables:
+                property_ = "counters" if item.kind == "direct_counter" else "meters"
+                text = f"{item.kind} {item.short!r} belongs to no table: one needs '{property_} = {item.short};'"
+                raise Refusal(text, item.called)
 
     def _main(self) -> tree.InstanceDeclaration:
         for item in self._e.checked.program.declarations:

@@ -105,6 +105,8 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
          "id 0x2 is given twice", "@id"),
         ("action act() { t.apply(); } table t { actions = { NoAction; } }",
          "'t' is not declared", "t"),
+        ("direct_counter(CounterType.packets) d; action act() { d.count(); } table t { actions = { act; } }",
+         "direct_counter 'd' belongs to no table: one needs 'counters = d;'", "d.count()"),
         ("register<pair_s>(4) r; action act() { r.write(0, meta.pair); } table t { actions = { act; } }",
          None, ""),
     ],
