@@ -15,7 +15,6 @@ import functools
 from collections import Counter
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from mrc_host import plugins
@@ -48,7 +47,7 @@ from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd, Switch
 from topologies.fabric_checks import MAX_DELAY_NS
 from topologies.faults.effect import PortShaping
-from topologies.p4_program import fabric_program, read_program, with_tables
+from topologies.p4_program import P4Program, fabric_program, with_tables
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES, MAX_SHARE
 from topologies.round_trip import PathRoundTrips, base_round_trip
@@ -420,17 +419,19 @@ def with_headroom(fabric: Fabric, delay: int, pipelines: int = 0) -> Fabric:
     return replace(fabric, queues=replace(profile, pfc_headroom=share))
 
 
-def load_program(path: Path | None = None) -> Pipeline:
+def load_program(program: P4Program | None = None) -> Pipeline:
     """The fabric's P4 program, or another, loaded once a process (and its C code compiled once a machine).
 
-    SimulationError when it cannot be read, or has mistakes.
+    SimulationError when the fabric's own has mistakes, or the switch cannot run it.
     """
     try:
-        return _pipeline((fabric_program() if path is None else read_program(path)).json)
+        chosen = fabric_program() if program is None else program
     except FabricError as error:
         raise SimulationError(str(error)) from None
+    try:
+        return _pipeline(chosen.json)
     except SwitchError as error:
-        raise SimulationError(f"{path or 'The P4 program'} cannot be loaded: {error}") from None
+        raise SimulationError(f"{chosen.name} cannot be loaded: {error}") from None
 
 
 @functools.lru_cache(maxsize=16)

@@ -22,6 +22,7 @@ from mrc_lab.fabric.link_rate import carried_rate
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.loader import load_file, load_text
+from topologies.p4_program import P4Program, read_program
 
 BACKENDS = ("sim", "emulation")
 DEFAULTS: Mapping[str, Any] = {"planes": 2, "t0": 2, "t1": 4, "hosts": 4}
@@ -38,7 +39,7 @@ class FabricRequest:
     fabric: Fabric
     backend: str
     seed: int
-    program: Path | None = None
+    program: P4Program | None = None
 
 
 def read_marker(given: Mapping[str, Any], folder: Path, backend: str, seed: int, name: str = "pytest") -> FabricRequest:
@@ -53,7 +54,7 @@ def read_marker(given: Mapping[str, Any], folder: Path, backend: str, seed: int,
         raise ExperimentError(f"the seed is a whole number, 0 or more, not {seed!r}")
     program = given.get("program")
     fabric = _with_nic_settings(_fabric(given, folder, backend, name), given, folder)
-    return FabricRequest(fabric, backend, seed, folder / program if program is not None else None)
+    return FabricRequest(fabric, backend, seed, None if program is None else read_program(folder / program))
 
 
 def _fabric(given: Mapping[str, Any], folder: Path, backend: str, name: str) -> Fabric:

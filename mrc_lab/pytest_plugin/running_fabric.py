@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mrc_host import verbs
@@ -27,6 +26,7 @@ from topologies.faults import Fault
 if TYPE_CHECKING:
     from mrc_lab.fabric.emulation import EmulatedWorld
     from simulation.world import SimulatedWorld
+    from topologies.p4_program import P4Program
 
 T = TypeVar("T")
 NEVER_GIVE_UP = 255  # QpAttributes.retry_count
@@ -130,7 +130,7 @@ class _Emulation:
 
 
 @contextmanager
-def simulated(fabric: Fabric, *, seed: int, program: Path | None = None) -> Iterator[RunningFabric]:
+def simulated(fabric: Fabric, *, seed: int, program: P4Program | None = None) -> Iterator[RunningFabric]:
     """A simulated fabric; with `program`, its switches run that. Raises SimulationError or MrcError."""
     from simulation.world import SimulatedWorld, load_program
 
@@ -140,20 +140,18 @@ def simulated(fabric: Fabric, *, seed: int, program: Path | None = None) -> Iter
 
 
 @contextmanager
-def emulated(fabric: Fabric, *, program: Path | None = None) -> Iterator[RunningFabric]:
+def emulated(fabric: Fabric, *, program: P4Program | None = None) -> Iterator[RunningFabric]:
     """An emulated fabric with its controller; with `program`, its switches run that.
 
-    Raises ExperimentError, EmulationError, or FabricError for the program.
+    Raises ExperimentError or EmulationError.
     """
     if os.geteuid() != 0:
         raise ExperimentError("an emulated fabric needs root: run pytest with sudo, or use --mrc-backend sim")
     from mrc_lab.fabric.emulation import running
     from topologies.emulation import requirements, switch_kind
-    from topologies.p4_program import read_program
 
     requirements.check(switch=switch_kind.DEFAULT)
-    chosen = None if program is None else read_program(program)
-    with running(fabric, program=chosen) as world:
+    with running(fabric, program=program) as world:
         yield _Emulation(world)
 
 

@@ -22,6 +22,7 @@ from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import parse
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart, Tenant, TransportPart
 from mrc_lab.experiments.files.plugin_file import PluginFile
+from mrc_lab.experiments.files.program_file import ProgramFile
 from mrc_lab.experiments.files.published import resolve_published
 from mrc_lab.experiments.files.short_forms import write_out
 from mrc_lab.experiments.files.sizes import named_sizes, with_size
@@ -57,11 +58,8 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
         whose = "name" if file.name else "without a name: key, the file's own is taken; that"
         raise document.error(f"{whose} {name!r} must be letters, digits and . - + _, 64 at most")
     cases = tuple(_cases(file, document))
-    try:
-        for program in dict.fromkeys(case.p4 for case in cases if case.p4 is not None):
-            read_program(Path(program))
-    except FabricError as error:
-        raise document.error(f"p4: {error}") from None
+    for place in _named_programs(document):
+        _check_program(place)
     known = document.items()
     expect = tuple(
         checks.resolve(expectation, cases, place)
@@ -98,6 +96,22 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
             raise document.error(f"two cases would be called {name}: call a variant or a point something else")
         cases.append(replace(_case(name, Value(node, document.source)), point=point))
     return cases
+
+
+def _named_programs(document: Value) -> list[Value]:
+    """Where the file, a variant or a point names a P4 program; of each program the first place."""
+    known = document.items()
+    parts = [document, *(part for name in ("variants", "axis") if name in known for part in known[name].elements())]
+    places = [part.items()["p4"] for part in parts if "p4" in part.items()]
+    return list({ProgramFile().read(place): place for place in reversed(places)}.values())
+
+
+def _check_program(place: Value) -> None:
+    """FileError with what is wrong with a P4 program."""
+    try:
+        read_program(Path(ProgramFile().read(place)))
+    except FabricError as error:
+        raise place.error(str(error)) from None
 
 
 def _laid_over(node: yaml.Node, part: Value) -> yaml.Node:

@@ -33,6 +33,7 @@ from simulation.link_capture import SimulatedCapture
 from simulation.program_counters import ProgramCounters
 from simulation.world import SimulatedWorld, load_program
 from topologies.fabric import Fabric
+from topologies.p4_program import read_program
 
 T = TypeVar("T")
 _SIGNALS = tuple(f"{name}_packets" for name in SIGNAL_COUNTERS)
@@ -153,7 +154,7 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     fabric = fitted_fabric(case)
     settings, timing = fabric.settings.transport, case.timing
     delay = case.fabric.delay
-    program = None if case.p4 is None else load_program(Path(case.p4))
+    program = None if case.p4 is None else load_program(read_program(Path(case.p4)))
     with SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing, pipeline=program) as world:
         yield SimulatedBackend(world)
 

@@ -175,7 +175,7 @@ def properties(file: Path) -> dict[str, str]:
         ('file="missing.yaml"', "*missing.yaml: cannot be read: No such file or directory"),
         ('file="lab.yaml", hosts=4', "the fabric is that of lab.yaml: leave hosts out"),
         ('program="missing.json"', "*missing.json cannot be read*"),
-        ('program="a.json", backend="emulation"', "a program of your own runs in simulation only*"),
+        ('program="lab.yaml"', "*lab.yaml is no P4 program: give a .p4 file, or BMv2's JSON*"),
         ("hosts=object()", "@pytest.mark.mrc: *"),
         ("8", "@pytest.mark.mrc takes named values only, as in hosts=8"),
     ],
