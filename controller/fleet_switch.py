@@ -78,8 +78,8 @@ class FleetSwitch:
         self._events = events or Events()
         self._lost = False
         self._silent = asyncio.Event()
-        self._settled = asyncio.Event()  # unless its program is being changed
-        self._settled.set()
+        self._exchanging = False  # its program, so that a session ends on purpose
+        self._changing = asyncio.Lock()  # of what it shall hold or run: each change builds on those before it
         self._answered_at = 0.0  # by the loop's clock
         self._client: finsy.Switch | None = None
         self._lock = asyncio.Lock()
@@ -122,7 +122,7 @@ class FleetSwitch:
                 await lost.wait()
             finally:
                 self._client = None
-        if not self._settled.is_set():  # ended for another program
+        if self._exchanging:
             return
         if self.status.state is not SwitchState.FAILED:  # else the reason for closing it is known
             self._set(SwitchState.CONNECTING, problems=(f"{self.wanted.switch}: connection lost",))
@@ -198,18 +198,18 @@ class FleetSwitch:
         result is False when something was. A switch that does not answer this or an earlier request in time counts as
         unreachable.
         """
-        await self._settled.wait()
-        faults = tuple(entries)
-        after = self._entries(faults=faults)
-        done = await self._change(after, later=later, purpose="it can make no fault")
-        self._faults = faults
-        return done
+        async with self._changing:
+            faults = tuple(entries)
+            after = self._entries(faults=faults)
+            done = await self._change(after, later=later, purpose="it can make no fault")
+            self._faults = faults
+            return done
 
     async def change_by_hand(self, by_hand: HandEntries) -> None:
         """Hold these changes by hand and no others; ControllerError if that cannot be done now."""
-        await self._settled.wait()
-        await self._change(self._entries(by_hand=by_hand), later=False, purpose="its tables cannot be changed")
-        self.by_hand = by_hand
+        async with self._changing:
+            await self._change(self._entries(by_hand=by_hand), later=False, purpose="its tables cannot be changed")
+            self.by_hand = by_hand
 
     async def _change(self, after: SwitchEntries, *, later: bool, purpose: str) -> bool:
         """Hold these entries, as :meth:`set_faults` says; `purpose` is what an error says is not possible."""
@@ -318,17 +318,18 @@ class FleetSwitch:
 
         ControllerError, and the program of before, when the new one cannot take the entries, or is none for the switch.
         """
-        await self._settled.wait()
-        self._settled.clear()
-        try:
+        async with self._changing:
             before = self._program
-            await self._run_program(program)
-            if await self._verified_or_failed() is not SwitchState.VERIFIED:
-                problem = next(iter(self.status.problems), "it is not verified")
-                await self._run_program(before)
-                raise ControllerError(f"Switch {self.wanted.switch} keeps its program: {problem}")
-        finally:
-            self._settled.set()
+            self._exchanging = True
+            try:
+                await self._run_program(program)
+                if await self._verified_or_failed() is SwitchState.VERIFIED:
+                    return
+                problem = next(iter(self.status.problems), f"{self.wanted.switch}: it is not verified in time")
+                self._begin_session(before)  # which installs it, since the switch runs another
+            finally:
+                self._exchanging = False
+            raise ControllerError(f"The program was not taken: {problem}")
 
     async def _run_program(self, program: P4Program) -> None:
         """Have the switch exchange its program, and begin a new session, since its names may be others."""
@@ -347,16 +348,20 @@ class FleetSwitch:
                 if self._client is client:
                     raise
                 raise ControllerError(f"Switch {name} is not reachable, so its program cannot be changed.") from None
-            self._program = program
-            self.wanted = self._entries()
-            self._client = None
-            self._set(SwitchState.PROGRAMMING)
-            self._silent.set()
+            self._begin_session(program)
+
+    def _begin_session(self, program: P4Program) -> None:
+        """End the session, so that the next one is for this program."""
+        self._program = program
+        self.wanted = self._entries()
+        self._client = None
+        self._set(SwitchState.PROGRAMMING)
+        self._silent.set()
 
     async def _verified_or_failed(self) -> SwitchState:
-        """The state of a switch once it is verified, has failed, or has not answered for too long."""
+        """The state of the switch once it is verified, has failed, or has taken as long as a change may."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.settled(), self.timeout_s)
+            await asyncio.wait_for(self.settled(), self.timeout_s * CHANGE_REQUESTS)
         return self.status.state
 
     async def settled(self) -> None:

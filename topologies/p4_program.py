@@ -7,6 +7,7 @@ has made. Another program is compiled likewise, or read as BMv2's JSON with P4In
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -49,9 +50,7 @@ class P4Program:
 
     def tables(self) -> frozenset[str]:
         """Names of its tables and action profiles, without those of the controls that they are in."""
-        pipelines = _list(json.loads(self.json), "pipelines")
-        owners = (one for part in pipelines for kind in ("tables", "action_profiles") for one in _list(part, kind))
-        return frozenset(str(owner.get("name", "")).rpartition(".")[2] for owner in owners)
+        return _owner_names(self.json)
 
 
 def fabric_program() -> P4Program:
@@ -132,6 +131,13 @@ def left_out(fabric: Fabric, program: P4Program) -> str:
     if not absent:
         return ""
     return f"{program.name} has no {', '.join(absent)}: what the fabric's own program has there is left out"
+
+
+@functools.lru_cache(maxsize=16)  # a fleet asks for every switch, and at every fault
+def _owner_names(text: str) -> frozenset[str]:
+    pipelines = _list(json.loads(text), "pipelines")
+    owners = (one for part in pipelines for kind in ("tables", "action_profiles") for one in _list(part, kind))
+    return frozenset(str(owner.get("name", "")).rpartition(".")[2] for owner in owners)
 
 
 def _owners(entries: SwitchEntries) -> Iterator[str]:

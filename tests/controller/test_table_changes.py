@@ -191,3 +191,44 @@ def test_a_fault_that_is_ordered_while_the_program_changes_waits_and_is_made(
             assert fleet.status.ready
 
     asyncio.run(scenario())
+
+
+def test_a_fault_and_a_change_by_hand_at_once_both_stay(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (fleet, tables):
+            plain = held(stand_in, 1)
+            faults = entries_of(fabric, [Loss("h1@p0", 0.5)])
+            await asyncio.gather(fleet.set_faults(faults), tables.change("t0-0@p0", TableChange.ADD, CLASS))
+            both = held(stand_in, 1)
+            assert both == plain + len(faults["t0-0@p0"]) + 1
+            await fleet.reconcile()
+            assert held(stand_in, 1) == both
+
+    asyncio.run(scenario())
+
+
+def test_a_switch_that_cannot_hold_its_entries_under_the_new_program_gets_the_old_one_back(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (fleet, tables):
+            there = [held(stand_in, device) for device in stand_in.devices]
+            own = fabric_program()
+            renamed = own.json.replace("usid_shift", "usid_shove"), own.p4info.replace("usid_shift", "usid_shove")
+            stand_in.devices[
+                2
+            ].entities.clear()  # so that the controller has to write what the new one has no action for
+            with pytest.raises(ControllerError, match="no action usid_shift there"):
+                await tables.load_program(P4Program("renamed.p4", *renamed))
+            assert await fleet.wait_verified(20), fleet.status.problems
+            assert [held(stand_in, device) for device in stand_in.devices] == there
+            for device in stand_in.devices.values():
+                assert device.config.p4_device_config == own.json.encode()
+
+    asyncio.run(scenario())
