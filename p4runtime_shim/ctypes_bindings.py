@@ -161,6 +161,7 @@ _SIGNATURES: Signatures = {
     "sw_dev_set_port_delay": (c.c_int, (_P, _U, _I64, _I64, _I64)),
     "sw_dev_take_ready": (c.c_size_t, (_P, c.POINTER(c.c_uint16), c.c_size_t)),
     "sw_ctl_insert": (_P, (_P, _U32, _S, _S, _S, _I32, c.POINTER(SwTarget))),
+    "sw_ctl_members": (c.c_int, (_P, _U32, _U32, _S)),
     "sw_ctl_modify": (c.c_int, (_P, _P, c.POINTER(SwTarget))),
     "sw_ctl_delete": (None, (_P, _U32, _P)),
     "sw_ctl_default": (c.c_int, (_P, _U32, _U32, _U32, _S)),

@@ -30,6 +30,7 @@ class Pipeline:
     tables: dict[str, int]
     actions: dict[str, tuple[int, ...]]  # several actions may have one name, in different tables
     profiles: dict[str, int]
+    value_sets: dict[str, int]
     counters: dict[str, int]
     meters: dict[str, int]
     registers: dict[str, int]
@@ -57,6 +58,7 @@ class Pipeline:
             tables={item.name: position for position, item in enumerate(program.tables)},
             actions=actions,
             profiles={item.name: position for position, item in enumerate(program.profiles)},
+            value_sets={item.name: position for position, item in enumerate(program.parser.value_sets)},
             counters={item.name: position for position, item in enumerate(program.counters)},
             meters={item.name: position for position, item in enumerate(program.meters)},
             registers={item.name: position for position, item in enumerate(program.registers)},

@@ -47,8 +47,17 @@ class TableShape:
 
 
 def table_descriptions(layout: ProgramLayout, w: Writer) -> None:
-    """The `sw_table_desc` array."""
+    """The `sw_table_desc` array: tables, then value sets.
+
+    All fields of a value set are ranges: state/value_set_state.py encodes every kind of match as one.
+    """
     program = layout.program
+    for position, item in enumerate(program.parser.value_sets):
+        parts, word = [], 0
+        for width in item.widths or ():
+            parts.append(f"{{{word}, {limbs(width)}, {width}, 1, 0}}")
+            word += limbs(width)
+        w(f"static const struct sw_field_desc members_{position}[] = {{{', '.join(parts) or '{0}'}}};")
     for position, table in enumerate(program.tables):
         shape = TableShape.of(table)
         fields = ", ".join(
@@ -65,7 +74,23 @@ def table_descriptions(layout: ProgramLayout, w: Writer) -> None:
                 f"{{{shape.kind}, {shape.words}, {len(table.keys)}, "
                 f"{table.size}, {ranges}, {int(table.meter is not None)}, fields_{position}}},"
             )
+        for position, item in enumerate(program.parser.value_sets):
+            widths = item.widths or ()
+            words = sum(map(limbs, widths))
+            w(f"{{{TERNARY}, {words}, {len(widths)}, 0, {len(widths)}, 0, members_{position}}},")
         w("{0}")
+
+
+def store_key(layout: ProgramLayout, code: str, width: int, word: int, w: Writer) -> None:
+    """Store one field of a key in `k`: words, the least significant first."""
+    if width > 128:
+        kind = modular_kind(width, layout)
+        words = " ".join(f"k[{word + i}] = v.w[{i}];" for i in range(limbs(width)))
+        w(f"{{ {kind.name} v = {code};\n{words} }}")
+    elif width > 64:
+        w(f"{{ u128 v = (u128){code};\nk[{word}] = (uint64_t)v;\nk[{word + 1}] = (uint64_t)(v >> 64); }}")
+    else:
+        w(f"k[{word}] = (uint64_t){code};")
 
 
 def parameters(layout: ProgramLayout, w: Writer) -> None:
@@ -196,20 +221,9 @@ class NodeWriter:
             if key.mask is not None:
                 masked = literal(key.mask, kind)
                 code = f"{kind.prefix}_and({code}, {masked})" if kind.wide else f"({code} & {masked})"
-            self.key_words(code, key.width, word)
+            store_key(self.layout, code, key.width, word, self.w)
         name = {EXACT: "exact", TERNARY: "ternary"}[shape.kind]
         self.w(f"struct sw_entry *e = sw_find_{name}(t, k, {shape.words});")
-
-    def key_words(self, code: str, width: int, word: int) -> None:
-        """Store one field: words, the least significant first."""
-        if width > 128:
-            kind = modular_kind(width, self.layout)
-            words = " ".join(f"k[{word + i}] = v.w[{i}];" for i in range(limbs(width)))
-            self.w(f"{{ {kind.name} v = {code};\n{words} }}")
-        elif width > 64:
-            self.w(f"{{ u128 v = (u128){code};\nk[{word}] = (uint64_t)v;\nk[{word + 1}] = (uint64_t)(v >> 64); }}")
-        else:
-            self.w(f"k[{word}] = (uint64_t){code};")
 
     def hit(self, table: Table) -> None:
         """On a hit: direct counter and meter, the entry's action, its next node."""

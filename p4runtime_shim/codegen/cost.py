@@ -16,7 +16,7 @@ from p4runtime_shim.program.model.actions import Action, HeaderArg, ObjectArg, S
 from p4runtime_shim.program.model.control_flow import ControlFlow, NodeRef
 from p4runtime_shim.program.model.expressions import Binary, Const, FieldRef, HeaderEqual, Local
 from p4runtime_shim.program.model.externs import CalcInput, Payload
-from p4runtime_shim.program.model.parser import Extract, ExtractNext
+from p4runtime_shim.program.model.parser import Extract, ExtractNext, SelectCase, ValueSetCase
 from p4runtime_shim.program.model.program import Program
 
 N = TypeVar("N", bound=Hashable)
@@ -35,7 +35,9 @@ class Costs:
         self.hashes = [self.hash(item.inputs) for item in program.calculations]
         self.actions = [1 + sum(self.tree(item) for item in action.primitives) for action in program.actions]
         states = program.parser.states
-        self.states = [1 + sum(self.tree(op) for op in state.ops) + 2 * len(state.cases) for state in states]
+        self.states = [
+            1 + sum(self.tree(op) for op in state.ops) + sum(map(self.case, state.cases)) for state in states
+        ]
         graph = {
             position: {
                 target for target in (*(case.next_state for case in state.cases), state.default) if target is not None
@@ -47,6 +49,12 @@ class Costs:
         headers = sum(program.types[program.headers[header].type].width // 64 + 1 for header in program.deparser)
         nodes = sum(self.node(ref) for part in (program.ingress, program.egress) for ref in _nodes(part))
         self.pass_steps = sum(self.states) + nodes + checksums + 2 * headers
+
+    def case(self, case: SelectCase | ValueSetCase) -> int:
+        """Steps of a select case."""
+        if isinstance(case, SelectCase):
+            return 2
+        return _LOOKUP + 4 * sum(map(limbs, self.program.parser.value_sets[case.value_set].widths or ()))
 
     def node(self, ref: NodeRef) -> int:
         """Steps of a pipeline node, including its action."""

@@ -7,8 +7,9 @@ hang the switch: above the limit, or above the engine's budget per call, the pac
 from __future__ import annotations
 
 from p4runtime_shim.codegen.actions import Statement
-from p4runtime_shim.codegen.c_integers import CType, convert, literal, modular_kind
+from p4runtime_shim.codegen.c_integers import CType, convert, limbs, literal, modular_kind
 from p4runtime_shim.codegen.c_writer import Writer
+from p4runtime_shim.codegen.control_flow import store_key
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
 from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.actions import Primitive, SourceInfo
@@ -21,6 +22,8 @@ from p4runtime_shim.program.model.parser import (
     ParserCall,
     ParserSet,
     ParserState,
+    SelectCase,
+    ValueSetCase,
     Verify,
 )
 
@@ -210,18 +213,33 @@ class StateWriter:
                     code, kind = self.key(item)
                     kinds.append(kind)
                     self.w(f"const {kind.name} k{number} = {code};")
+                if any(isinstance(case, ValueSetCase) for case in state.cases):
+                    self.key_words(kinds)
                 for case in state.cases:
-                    tests = [
-                        _test(f"k{number}", value, mask, kinds[number], self.width(item))
-                        for number, (item, value, mask) in enumerate(
-                            zip(state.key, case.values, case.masks, strict=True)
-                        )
-                    ]
-                    condition = " && ".join(test for test in tests if test) or "1"
-                    self.w(f"if ({condition})\n    goto {_label(case.next_state)};")
+                    self.w(f"if ({self.applies(case, kinds)})\n    goto {_label(case.next_state)};")
                 for number in range(len(kinds)):
                     self.w(f"(void)k{number};")
         self.w(f"goto {_label(state.default)};")
+
+    def applies(self, case: SelectCase | ValueSetCase, kinds: list[CType]) -> str:
+        """The condition of a select case."""
+        if isinstance(case, ValueSetCase):
+            members = f"&s->tables[{len(self.program.tables) + case.value_set}]"
+            return f"sw_find_ternary({members}, k, {sum(limbs(self.width(item)) for item in self.state.key)})"
+        tests = [
+            _test(f"k{number}", value, mask, kinds[number], self.width(item))
+            for number, (item, value, mask) in enumerate(zip(self.state.key, case.values, case.masks, strict=True))
+        ]
+        return " && ".join(test for test in tests if test) or "1"
+
+    def key_words(self, kinds: list[CType]) -> None:
+        """`k` = the key as the engine's tables take it, for value sets."""
+        widths = [self.width(item) for item in self.state.key]
+        self.w(f"uint64_t k[{sum(map(limbs, widths))}];")
+        word = 0
+        for number, width in enumerate(widths):
+            store_key(self.layout, f"k{number}", width, word, self.w)
+            word += limbs(width)
 
     def width(self, item: object) -> int:
         """Bits of a key component."""

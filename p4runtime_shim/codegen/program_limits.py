@@ -28,6 +28,9 @@ def check(program: Program) -> None:
     for table in program.tables:
         _at_most(limits.MAX_KEY_WORDS, sum(limbs(key.width) for key in table.keys), "words of 64 bits in a key")
         _in_range(table.size, "size of a table")
+    for value_set in program.parser.value_sets:
+        words = sum(map(limbs, value_set.widths or ()))
+        _at_most(limits.MAX_KEY_WORDS, words, "words of 64 bits in a parser value set")
     for item in (*program.field_lists, *program.digests):
         _in_range(item.id, "id of a field list")
     for code in program.errors.values():

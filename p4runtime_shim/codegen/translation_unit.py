@@ -274,7 +274,7 @@ def _descriptions(layout: ProgramLayout, w: Writer) -> None:
         w(f".abi = SW_ABI, .scratch = {calculations.scratch(program)}, .texts = {len(layout.texts)},")
         w(f".reads_payload = {int(calculations.read_payload(program))},")
         w(f".pass_steps = {layout.costs.pass_steps}, .phv_size = sizeof(struct phv), .headroom = {headroom},")
-        w(f".tables = {len(program.tables)}, .counters = {len(program.counters)},")
+        w(f".tables = {len(program.tables) + len(program.parser.value_sets)}, .counters = {len(program.counters)},")
         w(f".registers = {len(program.registers)}, .meters = {len(program.meters)},")
         w(f".actions = {len(program.actions)}, .digests = {len(program.digests)}, .key_words = {key_words},")
         w(".table = table_desc, .counter = counter_desc, .meter = meter_desc, .reg = register_desc,")

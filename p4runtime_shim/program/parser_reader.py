@@ -19,6 +19,8 @@ from p4runtime_shim.program.model.parser import (
     ParserSet,
     ParserState,
     SelectCase,
+    ValueSet,
+    ValueSetCase,
     Verify,
 )
 from p4runtime_shim.program.primitive_reader import read_primitive
@@ -30,8 +32,9 @@ _NOT_IN_PARSER = frozenset({"_jump", "_jump_if_zero", "exit"})
 def read_parser(names: SymbolTable, root: JsonNode) -> Parser:
     """The parser called "parser", or the only one."""
     nodes = {node.text("name"): node for node in root.nodes("parsers", "parser")}
+    value_sets = _ValueSetReader(root)
     if not nodes:
-        return Parser((), None)
+        return Parser((), None, value_sets.read())
     node = nodes.get("parser")
     if node is None:
         node = next(iter(nodes.values()))
@@ -41,19 +44,52 @@ def read_parser(names: SymbolTable, root: JsonNode) -> Parser:
     index = {state.text("name"): position for position, state in enumerate(states)}
     start = node.data.get("init_state")
     if start is None:
-        return Parser((), None)
-    return Parser(tuple(_state(names, state, index) for state in states), _next(start, index, node))
+        return Parser((), None, value_sets.read())
+    read = tuple(_state(names, state, index, value_sets) for state in states)
+    return Parser(read, _next(start, index, node), value_sets.read())
+
+
+class _ValueSetReader:
+    """The value sets of a program; the states that select on one say what its members match."""
+
+    def __init__(self, root: JsonNode) -> None:
+        self._nodes = list(root.nodes("parse_vsets", "parser value set"))
+        self._index = {node.text("name"): position for position, node in enumerate(self._nodes)}
+        self._widths: dict[int, tuple[int, ...]] = {}
+        if len(self._index) < len(self._nodes):
+            root.fail("two parser value sets have one name")
+
+    def case(self, node: JsonNode, widths: list[int], target: int | None) -> ValueSetCase:
+        """A transition of a state whose key has these widths."""
+        if node.data.get("mask") is not None:
+            node.unsupported("parser value set with a mask")
+        position = node.lookup(self._index, node.raw("value"), "parser value set")
+        total = self._nodes[position].integer("compressed_bitwidth")
+        if sum(widths) != total or self._widths.setdefault(position, tuple(widths)) != tuple(widths):
+            node.fail(f"key of {sum(widths)} bits for a parser value set of {total} bits")
+        return ValueSetCase(position, target)
+
+    def read(self) -> tuple[ValueSet, ...]:
+        """All value sets, once all states are read."""
+        return tuple(
+            ValueSet(
+                node.text("name"),
+                self._widths.get(position),
+                node.integer("max_size") if node.has("max_size") else None,
+            )
+            for position, node in enumerate(self._nodes)
+        )
 
 
 def _next(state_name: Any, index: dict[str, int], node: JsonNode) -> int | None:
     return None if state_name is None else node.lookup(index, state_name, "parser state")
 
 
-def _state(names: SymbolTable, node: JsonNode, index: dict[str, int]) -> ParserState:
+def _state(names: SymbolTable, node: JsonNode, index: dict[str, int], value_sets: _ValueSetReader) -> ParserState:
     ops = tuple(_op(names, op) for op in node.nodes("parser_ops", f"{node.where}: operation"))
     key = tuple(_key(names, node, node.child(item)) for item in node.items("transition_key"))
     widths = [item.width if isinstance(item, Lookahead) else names.width(item) for item in key]
-    cases: list[SelectCase] = []
+    cases: list[SelectCase | ValueSetCase] = []
     default: int | None = None
     for transition in node.nodes("transitions", f"{node.where}: transition"):
         kind = transition.data.get("type", "hexstr")
@@ -65,7 +101,7 @@ def _state(names: SymbolTable, node: JsonNode, index: dict[str, int]) -> ParserS
             if case is not None:
                 cases.append(case)
         elif kind == "parse_vset":
-            transition.unsupported("parser value set")
+            cases.append(value_sets.case(transition, widths, target))
         else:
             transition.fail(f"unknown transition type {kind!r}")
     return ParserState(node.text("name"), ops, key, tuple(cases), default)

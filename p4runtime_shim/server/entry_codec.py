@@ -14,35 +14,36 @@ from finsy.proto import p4r
 from mrc_common.p4_match import Exact, Lpm, Match, Optional, Range, Ternary
 from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.server import bytestrings
-from p4runtime_shim.server.p4info import FieldInfo, Schema, TableInfo
+from p4runtime_shim.server.p4info import FieldInfo, Schema, TableInfo, ValueSetInfo
 from p4runtime_shim.server.rpc_errors import invalid
 
 # --- match keys
 
 
-def decode_match(table: TableInfo, messages: Iterable[p4r.FieldMatch]) -> tuple[Match, ...]:
-    """The key, in the table's order; INVALID_ARGUMENT or OUT_OF_RANGE when it breaks a rule."""
-    key: list[Match | None] = [None] * len(table.fields)
+def decode_match(owner: TableInfo | ValueSetInfo, messages: Iterable[p4r.FieldMatch]) -> tuple[Match, ...]:
+    """The key of an entry or member, in its owner's order; INVALID_ARGUMENT or OUT_OF_RANGE when it breaks a rule."""
+    key: list[Match | None] = [None] * len(owner.fields)
+    what = f"{'table' if isinstance(owner, TableInfo) else 'value set'} {owner.name}"
     for message in messages:
-        item = table.fields_by_id.get(message.field_id)
+        item = owner.fields_by_id.get(message.field_id)
         if item is None:
-            raise invalid(f"table {table.name} has no match field {message.field_id}")
+            raise invalid(f"{what} has no match field {message.field_id}")
         if key[item.position] is not None:
-            raise invalid(f"table {table.name}: match field {item.name} is given twice")
+            raise invalid(f"{what}: match field {item.name} is given twice")
         kind = message.WhichOneof("field_match_type")
         if kind != item.kind:
-            raise invalid(f"table {table.name}: match field {item.name} is {item.kind}, not {kind or 'unset'}")
-        key[item.position] = _decode_field(item, message, f"table {table.name}: {item.name}")
+            raise invalid(f"{what}: match field {item.name} is {item.kind}, not {kind or 'unset'}")
+        key[item.position] = _decode_field(item, message, f"{what}: {item.name}")
     return tuple(
-        given if given is not None else _dont_care(item, table) for given, item in zip(key, table.fields, strict=True)
+        given if given is not None else _dont_care(item, what) for given, item in zip(key, owner.fields, strict=True)
     )
 
 
-def encode_match(table: TableInfo, match: tuple[Match, ...]) -> list[p4r.FieldMatch]:
+def encode_match(owner: TableInfo | ValueSetInfo, match: tuple[Match, ...]) -> list[p4r.FieldMatch]:
     """The messages for a key, don't-care fields left out."""
     return [
         message
-        for item, value in zip(table.fields, match, strict=True)
+        for item, value in zip(owner.fields, match, strict=True)
         if (message := _encode_field(item, value)) is not None
     ]
 
@@ -88,7 +89,7 @@ def _decode_range(item: FieldInfo, message: p4r.FieldMatch.Range, what: str) -> 
     return Range(low, high)
 
 
-def _dont_care(item: FieldInfo, table: TableInfo) -> Match:
+def _dont_care(item: FieldInfo, what: str) -> Match:
     if item.kind == "lpm":
         return Lpm(0, 0)
     if item.kind == "ternary":
@@ -97,7 +98,7 @@ def _dont_care(item: FieldInfo, table: TableInfo) -> Match:
         return Range(0, (1 << item.width) - 1)
     if item.kind == "optional":
         return Optional(None)
-    raise invalid(f"table {table.name}: exact match field {item.name} is missing")
+    raise invalid(f"{what}: exact match field {item.name} is missing")
 
 
 def _encode_field(item: FieldInfo, value: Match) -> p4r.FieldMatch | None:

@@ -24,6 +24,7 @@ from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.table_entries import TableEntries
 from p4runtime_shim.server.table_entry_reads import TableEntryReads
 from p4runtime_shim.server.undo_log import UndoLog, roll_back
+from p4runtime_shim.server.value_set_entries import ValueSetEntries
 
 _Writer = Callable[[int, Any, "UndoLog | None"], None]
 _Reader = Callable[[Any, ReadBudget], Iterator[Any]]
@@ -40,6 +41,7 @@ class ForwardingState:
         profiles = ActionProfileEntries(schema, control_plane)
         arrays = self._arrays = ExternEntries(schema, control_plane)
         replication = ReplicationEntries(control_plane)
+        value_sets = ValueSetEntries(schema, control_plane)
         self._tables = TableEntries(schema, control_plane, profiles)
         reads = TableEntryReads(schema, control_plane, self._tables)
         self._writers: dict[str, _Writer] = {
@@ -53,6 +55,7 @@ class ForwardingState:
             "meter_entry": arrays.write_meter,
             "packet_replication_engine_entry": replication.write,
             "digest_entry": self.digests.write,
+            "value_set_entry": value_sets.write,
         }
         self._readers: dict[str, _Reader] = {
             "table_entry": reads.read,
@@ -65,6 +68,7 @@ class ForwardingState:
             "meter_entry": arrays.read_meters,
             "packet_replication_engine_entry": replication.read,
             "digest_entry": self.digests.read,
+            "value_set_entry": value_sets.read,
         }
 
     # --- writing
@@ -137,7 +141,7 @@ class ForwardingState:
         kind = entity.WhichOneof("entity")
         if kind is None:
             raise invalid("the read has no entity type; request each type separately")
-        if kind in ("extern_entry", "value_set_entry"):
+        if kind == "extern_entry":
             return kind, iter(())  # programs that use them are rejected
         reader = self._readers.get(kind)
         if reader is None:
@@ -175,8 +179,10 @@ class ForwardingState:
             for table in self.schema.tables.values()
             if not table.const_default and self._tables.default_changed(table)
         ]
+        wanted.append(p4r.Entity(value_set_entry=p4r.ValueSetEntry()))
         for entity in self.read(wanted):
-            yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+            if not entity.HasField("value_set_entry") or entity.value_set_entry.members:
+                yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
 
     def clear_initial_entries(self) -> None:
         """Remove the program's initial entries that are not const, to make room for others."""

@@ -92,6 +92,17 @@ class TableInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSetInfo:
+    """A parser value set: what a member matches, and the most members."""
+
+    id: int
+    name: str
+    fields: tuple[FieldInfo, ...]
+    fields_by_id: Mapping[int, FieldInfo]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayInfo:
     """An indexed extern: counter, meter, register. `type_spec` is the meter type, or the element type of a register."""
 
@@ -139,6 +150,7 @@ class Schema:
     actions: dict[int, ActionInfo] = field(default_factory=dict)
     actions_by_name: dict[str, ActionInfo] = field(default_factory=dict)
     profiles: dict[int, ActionProfileInfo] = field(default_factory=dict)
+    value_sets: dict[int, ValueSetInfo] = field(default_factory=dict)
     counters: dict[int, ArrayInfo] = field(default_factory=dict)
     meters: dict[int, ArrayInfo] = field(default_factory=dict)
     registers: dict[int, ArrayInfo] = field(default_factory=dict)
@@ -215,6 +227,8 @@ def build(p4info: p4i.P4Info) -> Schema:
         _add(schema.profiles, _profile(profile, actions_of_table))
     for table in p4info.tables:
         _add(schema.tables, _table(table, schema, counted, metered))
+    for value_set in p4info.value_sets:
+        _add(schema.value_sets, _value_set(value_set))
     _arrays(schema, p4info)
     for header in p4info.controller_packet_metadata:
         if header.preamble.name == "packet_in":
@@ -225,9 +239,6 @@ def build(p4info: p4i.P4Info) -> Schema:
 
 
 def _refuse(p4info: p4i.P4Info) -> None:
-    if p4info.value_sets:
-        name = p4info.value_sets[0].preamble.name
-        raise unimplemented(f"parser value set {name}: value sets are not supported by the embedded switch")
     if p4info.externs:
         name = p4info.externs[0].extern_type_name
         raise unimplemented(f"extern {name}: extern types outside v1model are not supported by the embedded switch")
@@ -314,6 +325,14 @@ def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mappi
         has_counter=id_ in counted,
         meter=metered.get(id_),
     )
+
+
+def _value_set(message: p4i.ValueSet) -> ValueSetInfo:
+    name = message.preamble.name
+    if message.size < 0:
+        raise invalid(f"P4Info gives value set {name} a size of {message.size}")
+    fields = _fields(message.match, name, _match_kind)
+    return ValueSetInfo(message.preamble.id, name, fields, {item.id: item for item in fields}, message.size)
 
 
 def _arrays(schema: Schema, p4info: p4i.P4Info) -> None:

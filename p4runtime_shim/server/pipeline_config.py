@@ -162,7 +162,7 @@ def _names(document: dict[str, Any]) -> frozenset[str]:
     """Names of everything in the JSON that a client can address."""
     items = [
         item
-        for key in ("actions", "counter_arrays", "meter_arrays", "register_arrays")
+        for key in ("actions", "counter_arrays", "meter_arrays", "register_arrays", "parse_vsets")
         for item in _list(document, key)
     ]
     for pipeline in _list(document, "pipelines"):
@@ -190,6 +190,7 @@ def _present(schema: Schema, names: frozenset[str], tables: frozenset[str]) -> S
         ("counter", schema.counters.values()),
         ("meter", schema.meters.values()),
         ("register", schema.registers.values()),
+        ("value set", schema.value_sets.values()),
     ):
         for item in items:
             if item.name not in names:

@@ -22,6 +22,7 @@ from p4runtime_shim.state.extern_state import ExternState
 from p4runtime_shim.state.loaded_switch import LoadedSwitch
 from p4runtime_shim.state.replication_state import ReplicationState
 from p4runtime_shim.state.table_state import EntryCount, TableState
+from p4runtime_shim.state.value_set_state import ValueSetState
 
 _DIGEST_WORDS = 4096
 
@@ -66,6 +67,11 @@ class ControlPlane:
         """An action profile or selector; NotFound."""
         state = self._program
         return state.profiles[state.pipeline.find("action profile", state.pipeline.profiles, name)]
+
+    def value_set(self, name: str) -> ValueSetState:
+        """A parser value set; NotFound."""
+        state = self._program
+        return state.value_sets[state.pipeline.find("value set", state.pipeline.value_sets, name)]
 
     @property
     def externs(self) -> ExternState:
@@ -119,6 +125,9 @@ class _ProgramState:
         self.tables = [
             TableState(pipeline, switch, position, self.profiles, entry_count)
             for position in range(len(program.tables))
+        ]
+        self.value_sets = [
+            ValueSetState(pipeline, switch, position, entry_count) for position in range(len(program.parser.value_sets))
         ]
         self.externs = ExternState(pipeline, switch)
         self.replication = ReplicationState(switch)

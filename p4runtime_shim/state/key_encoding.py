@@ -15,7 +15,8 @@ from p4runtime_shim.entities import ActionCall
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.actions import Action
-from p4runtime_shim.program.model.control_flow import Key, Table
+from p4runtime_shim.program.model.control_flow import Table
+from p4runtime_shim.program.model.parser import ValueSet
 
 _EXPECTED = {
     "exact": (Exact,),
@@ -46,31 +47,31 @@ def check_match(table: Table, match: Sequence[Match]) -> None:
             raise InvalidArgument(
                 f"key {key.name!r} of table {table.name} is {key.kind}, the entry has {type(field).__name__}"
             )
-        problem = _problem(key, field)
+        problem = _problem(key.width, field)
         if problem:
             raise InvalidArgument(f"key {key.name!r} of table {table.name}: {problem}")
 
 
-def _problem(key: Key, field: Match) -> str | None:
-    full = (1 << key.width) - 1
+def _problem(width: int, field: Match) -> str | None:
+    full = (1 << width) - 1
     if isinstance(field, Range):
         if not 0 <= field.low <= field.high <= full:
-            return f"range {field.low}..{field.high} is empty or wider than {key.width} bits"
+            return f"range {field.low}..{field.high} is empty or wider than {width} bits"
         return None
     if isinstance(field, Optional):
         if field.value is not None and not 0 <= field.value <= full:
-            return f"value does not fit {key.width} bits"
+            return f"value does not fit {width} bits"
         return None
     if not 0 <= field.value <= full:
-        return f"value does not fit {key.width} bits"
+        return f"value does not fit {width} bits"
     if isinstance(field, Lpm):
-        if not 0 <= field.prefix_len <= key.width:
-            return f"prefix length {field.prefix_len} is not in 0..{key.width}"
+        if not 0 <= field.prefix_len <= width:
+            return f"prefix length {field.prefix_len} is not in 0..{width}"
         if field.value & (full >> field.prefix_len):
             return "value has bits beyond the prefix"
     if isinstance(field, Ternary):
         if not 0 <= field.mask <= full:
-            return f"mask does not fit {key.width} bits"
+            return f"mask does not fit {width} bits"
         if field.value & ~field.mask:
             return "value has bits outside the mask"
     return None
@@ -81,7 +82,7 @@ def encode_key(table: Table, shape: TableShape, match: Sequence[Match]) -> Encod
     values, masks, highs = [], [], []
     prefix = next((field.prefix_len for field in match if isinstance(field, Lpm)), 0)
     for key, field in zip(table.keys, match, strict=True):
-        value, mask, high = _triple(key, field)
+        value, mask, high = _triple(key.width, field)
         if key.mask is not None:
             value, mask = value & key.mask, mask & key.mask
         size = 8 * limbs(key.width)
@@ -92,9 +93,9 @@ def encode_key(table: Table, shape: TableShape, match: Sequence[Match]) -> Encod
     return EncodedKey(b"".join(values), b"".join(masks), b"".join(highs), prefix)
 
 
-def _triple(key: Key, field: Match) -> tuple[int, int, int]:
+def _triple(width: int, field: Match) -> tuple[int, int, int]:
     """(value, mask, high); the mask of a range has the leading bits that its bounds share."""
-    full = (1 << key.width) - 1
+    full = (1 << width) - 1
     if isinstance(field, Exact):
         return field.value, full, field.value
     if isinstance(field, Lpm):
@@ -104,6 +105,28 @@ def _triple(key: Key, field: Match) -> tuple[int, int, int]:
     if isinstance(field, Optional):
         return (0, 0, 0) if field.value is None else (field.value, full, 0)
     return field.low, full ^ ((1 << (field.low ^ field.high).bit_length()) - 1), field.high
+
+
+def encode_member(value_set: ValueSet, member: Sequence[Match]) -> bytes:
+    """The words of a value set's member: values, masks, upper ends. Raises InvalidArgument.
+
+    A member's fields may be of any kind, so the engine compares all of them with mask and range: the range of a field
+    that is not one goes from its value to the largest number under its mask.
+    """
+    widths = value_set.widths or ()
+    if len(member) != len(widths):
+        raise InvalidArgument(f"value set {value_set.name} has {len(widths)} fields, the member has {len(member)}")
+    parts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+    for number, (width, field) in enumerate(zip(widths, member, strict=True), 1):
+        problem = _problem(width, field)
+        if problem:
+            raise InvalidArgument(f"field {number} of value set {value_set.name}: {problem}")
+        value, mask, high = _triple(width, field)
+        if not isinstance(field, Range):
+            high = value | ((1 << width) - 1) ^ mask
+        for part, number_of_part in zip(parts, (value, mask, high), strict=True):
+            part.append(number_of_part.to_bytes(8 * limbs(width), "little"))
+    return b"".join(map(b"".join, parts))
 
 
 def encode_args(action: Action, args: Sequence[int]) -> bytes:

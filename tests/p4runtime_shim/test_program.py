@@ -46,13 +46,6 @@ def _no_bits_of_parameter(builder: Builder) -> None:
     builder.action("a", [], [("nothing", 0)])
 
 
-def _value_set(builder: Builder) -> None:
-    builder.state("start", [])
-    builder.data["parsers"][0]["parse_states"][0]["transitions"].insert(
-        0, {"type": "parse_vset", "value": "set", "mask": None, "next_state": None}
-    )
-
-
 def _timeout(builder: Builder) -> None:
     action = builder.action("a", [])
     key = field("standard_metadata", "ingress_port")
@@ -115,7 +108,6 @@ def _endless_shift(builder: Builder) -> None:
         (_union_assigned, "assignment of a header union in action a", ("test.p4", 16)),
         (_no_bits, "field 'nothing' of 0 bits (bit<0>) in header type empty_t", ("test.p4", 0)),
         (_no_bits_of_parameter, "parameter 'nothing' of 0 bits in action a", ("test.p4", 0)),
-        (_value_set, "parser value set", ("test.p4", 0)),
         (_timeout, "idle timeout (support_timeout) in table macs", ("learn.p4", 31)),
         (_primitive, "custom extern 'frobnicate' in action a", ("test.p4", 12)),
         (_extern_function, "custom extern 'extern_func' in action a (test.p4:14)", ("test.p4", 14)),

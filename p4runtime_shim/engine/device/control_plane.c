@@ -54,6 +54,38 @@ struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *ke
     return e;
 }
 
+static int add_member(struct sw_table *t, const uint64_t *words) {
+    struct sw_entry *e = sw_entry_new(t->desc);
+    if (!e)
+        return SW_NO_MEMORY;
+    memcpy(e->key, words, 3 * t->desc->words * sizeof(uint64_t));
+    if (sw_table_add(t, e)) {
+        sw_entry_free(e);
+        return SW_NO_MEMORY;
+    }
+    struct sw_table fresh;
+    if (t->due && !sw_ternary_rebuild(t, &fresh)) {
+        sw_ternary_swap(t, &fresh);
+        sw_ternary_drop(&fresh);
+    }
+    return SW_OK;
+}
+
+int sw_ctl_members(struct sw *sw, uint32_t table, uint32_t count, const uint64_t *words) {
+    struct sw_table *t = &sw->tables[table], members = {.desc = t->desc};
+    for (uint32_t i = 0; i < count; i++)
+        if (add_member(&members, words + (size_t)i * 3 * t->desc->words)) {
+            sw_table_clear(&members);
+            return SW_NO_MEMORY;
+        }
+    sw_lock(sw);
+    struct sw_table old = *t;
+    *t = members;
+    sw_unlock(sw);
+    sw_table_clear(&old);
+    return SW_OK;
+}
+
 int sw_ctl_modify(struct sw *sw, struct sw_entry *entry, const struct sw_target *target) {
     sw_lock(sw);
     int status = set_target(entry, target);

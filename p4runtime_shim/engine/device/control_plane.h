@@ -31,6 +31,9 @@ struct sw_entry *sw_ctl_insert(struct sw *sw, uint32_t table, const uint64_t *ke
                                const uint64_t *high, int32_t priority, const struct sw_target *target);
 int sw_ctl_modify(struct sw *sw, struct sw_entry *entry, const struct sw_target *target);
 void sw_ctl_delete(struct sw *sw, uint32_t table, struct sw_entry *entry);
+/* All members of a value set, which is a table behind those of the program: `count` times the words of key, mask and high. They take
+ * the place of the old ones at once. */
+int sw_ctl_members(struct sw *sw, uint32_t table, uint32_t count, const uint64_t *words);
 /* arg_words UINT32_MAX: no default action. */
 int sw_ctl_default(struct sw *sw, uint32_t table, uint32_t action, uint32_t arg_words, const uint64_t *args);
 void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values);

@@ -77,13 +77,33 @@ class SelectCase:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSet:
+    """A parser value set: the widths of what a member matches, and the most members (None: no limit of its own).
+
+    The widths are those of the select keys; None if no state selects on the set.
+    """
+
+    name: str
+    widths: tuple[int, ...] | None
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSetCase:
+    """A select case that applies if a member of a value set matches the key."""
+
+    value_set: int
+    next_state: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ParserState:
     """A parser state; cases are tried in order, then `default`."""
 
     name: str
     ops: tuple[ParserOp, ...]
     key: tuple[FieldRef | ValidBit | Lookahead, ...]
-    cases: tuple[SelectCase, ...]
+    cases: tuple[SelectCase | ValueSetCase, ...]
     default: int | None
 
 
@@ -93,3 +113,4 @@ class Parser:
 
     states: tuple[ParserState, ...]
     start: int | None
+    value_sets: tuple[ValueSet, ...] = ()

@@ -157,6 +157,19 @@ class _Snapshot(Sequence[Any]):
         return self._cells.get((self._kind, self._name, index), self._fill)
 
 
+class FakeValueSet:
+    def __init__(self) -> None:
+        self._members: tuple[tuple[Match, ...], ...] = ()
+
+    def members(self) -> tuple[tuple[Match, ...], ...]:
+        return self._members
+
+    def set_members(self, members: Sequence[tuple[Match, ...]]) -> None:
+        if len(set(members)) < len(members):
+            raise AlreadyExists("two members are equal")
+        self._members = tuple(members)
+
+
 class FakeExterns:
     def __init__(self) -> None:
         self._cells: dict[tuple[str, str, int], Any] = {}
@@ -248,6 +261,7 @@ class FakeControlPlane:
     def __init__(self) -> None:
         self.tables: dict[str, FakeTable] = {}
         self.profiles: dict[str, FakeProfile] = {}
+        self.value_sets: dict[str, FakeValueSet] = {}
         self.externs = FakeExterns()
         self.replication = FakeReplication()
         self.digests: list[Digest] = []
@@ -257,6 +271,9 @@ class FakeControlPlane:
 
     def profile(self, name: str) -> FakeProfile:
         return self.profiles.setdefault(name, FakeProfile(name))
+
+    def value_set(self, name: str) -> FakeValueSet:
+        return self.value_sets.setdefault(name, FakeValueSet())
 
     def take_digests(self) -> list[Digest]:
         taken, self.digests = self.digests, []

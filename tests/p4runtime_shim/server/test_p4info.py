@@ -49,7 +49,7 @@ def _refused(text: str) -> RpcError:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ('value_sets { preamble { id: 50331649 name: "pvs" } }', "pvs"),
+        ('value_sets { preamble { id: 50331649 name: "pvs" } match { id: 1 match_type: EXACT } }', "bit width"),
         ('externs { extern_type_id: 129 extern_type_name: "Thing" }', "Thing"),
         ('tables { preamble { id: 33554433 name: "t" } idle_timeout_behavior: NOTIFY_CONTROL }', "idle"),
         (
@@ -77,6 +77,7 @@ def test_unsupported_features_are_named(text: str, word: str) -> None:
         'tables { preamble { id: 33554433 name: "t" } implementation_id: 5 }',
         'counters { preamble { id: 5 name: "a" } } counters { preamble { id: 5 name: "b" } }',
         'counters { preamble { name: "a" } }',
+        'value_sets { preamble { id: 50331649 name: "pvs" } size: -1 }',
         'controller_packet_metadata { preamble { id: 1 name: "packet_in" } metadata { id: 1 name: "p" bitwidth: 9 } }',
     ],
 )

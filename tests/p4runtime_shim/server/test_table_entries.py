@@ -85,7 +85,7 @@ def test_modify_without_an_action_keeps_the_action(switch: Switch) -> None:
         (p4r.Update(entity={"table_entry": exact()}), rpc_code.INVALID_ARGUMENT),
         (p4r.Update(type=p4r.Update.INSERT), rpc_code.INVALID_ARGUMENT),
         (insert(extern_entry={}), rpc_code.UNIMPLEMENTED),
-        (insert(value_set_entry={}), rpc_code.UNIMPLEMENTED),
+        (insert(value_set_entry={}), rpc_code.INVALID_ARGUMENT),
     ],
 )
 def test_invalid_updates_have_their_status_code_and_change_nothing(
