@@ -221,9 +221,7 @@ def test_a_switch_that_cannot_hold_its_entries_under_the_new_program_gets_the_ol
             there = [held(stand_in, device) for device in stand_in.devices]
             own = fabric_program()
             renamed = own.json.replace("usid_shift", "usid_shove"), own.p4info.replace("usid_shift", "usid_shove")
-            stand_in.devices[
-                2
-            ].entities.clear()  # so that the controller has to write what the new one has no action for
+            stand_in.devices[2].entities.clear()  # the controller has to write what the new one has no action for
             with pytest.raises(ControllerError, match="no action usid_shift there"):
                 await tables.load_program(P4Program("renamed.p4", *renamed))
             assert await fleet.wait_verified(20), fleet.status.problems
