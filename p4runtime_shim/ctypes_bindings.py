@@ -21,6 +21,7 @@ Signatures: TypeAlias = Mapping[str, tuple[Any, tuple[Any, ...]]]
 """Result and arguments of functions, as ctypes types, by name."""
 
 NEVER = (1 << 63) - 1
+NEVER_HIT = -(1 << 63)  # SW_NEVER_HIT
 NO_MEMORY = -1  # SW_NO_MEMORY
 DROP_REASONS = (
     "ingress",
@@ -166,6 +167,7 @@ _SIGNATURES: Signatures = {
     "sw_ctl_delete": (None, (_P, _U32, _P)),
     "sw_ctl_default": (c.c_int, (_P, _U32, _U32, _U32, _S)),
     "sw_ctl_entry_counter": (None, (_P, _P, c.c_int, c.POINTER(_U64))),
+    "sw_ctl_entry_hits": (None, (_P, c.POINTER(_P), _U32, c.POINTER(_I64))),
     "sw_ctl_entry_meter": (None, (_P, _P, c.POINTER(c.c_double))),
     "sw_ctl_entry_colors": (None, (_P, _P, c.c_int, c.POINTER(_U64))),
     "sw_ctl_member_add": (_P, (_P, _U32, _U32, _U32, _S)),

@@ -226,9 +226,11 @@ class NodeWriter:
         self.w(f"struct sw_entry *e = sw_find_{name}(t, k, {shape.words});")
 
     def hit(self, table: Table) -> None:
-        """On a hit: direct counter and meter, the entry's action, its next node."""
+        """On a hit: direct counter and meter, time, the entry's action, its next node."""
         if table.counters:
             self.w("e->packets++;\ne->bytes += p->ingress_len;")
+        if table.timeout:
+            self.w("e->hit = s->now;")
         if table.meter is not None:
             self.meter(table.meter)
         if table.profile is None:

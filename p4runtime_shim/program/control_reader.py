@@ -154,8 +154,6 @@ class ControlReader:
         return node.lookup(self.action_by_id, action, "action id")
 
     def _table(self, node: JsonNode, refs: dict[str, NodeRef]) -> Table:
-        if node.flag("support_timeout"):
-            node.unsupported("idle timeout (support_timeout)")
         kind = node.text("match_type")
         if kind not in ("exact", "lpm", "ternary", "range"):
             node.unsupported(f"match type {kind!r}")
@@ -187,6 +185,7 @@ class ControlReader:
             profile=self._table_profile(node),
             size=max(1, node.integer("max_size", 1024)),
             counters=node.flag("with_counters"),
+            timeout=node.flag("support_timeout"),
             meter=meter,
             actions=tuple(actions),
             next_by_action=tuple(by_action),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from finsy.proto import p4r
@@ -31,6 +31,8 @@ from p4runtime_shim.server.switch_interface import SwitchInterface
 NO_PIPELINE = "No forwarding pipeline config set for this device"  # BMv2's words; finsy knows them
 DEFAULT_PACKET_RATE = 5000  # packets per second; each costs the server some 30 microseconds
 _PACKET_BURST = 500  # packets
+_IDLE_SCAN = 500  # entries that one notification can have
+_IDLE_SCAN_S = 0.01  # between two notifications
 _PACKET_BATCH = 64  # packets to the controller before other events are handled
 
 Request = p4r.SetForwardingPipelineConfigRequest
@@ -50,7 +52,7 @@ class P4RuntimeDevice:
 
     `cpu_port` enables packet-in and packet-out. `packet_rate` limits the packets per second to clients (0 = no limit),
     so that a flood does not starve requests: the others wait in the queues of the CPU port, where they are dropped and
-    counted.
+    counted. `clock` is that of the switch's verbs, in ns.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class P4RuntimeDevice:
         *,
         cpu_port: int | None = None,
         packet_rate: int = DEFAULT_PACKET_RATE,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.device_id = device_id
         self.arbitration = Arbitration(device_id)
@@ -69,6 +72,7 @@ class P4RuntimeDevice:
         self.packets_undeliverable = 0
         self.limit_packets(packet_rate)
         self._switch = switch
+        self._clock = clock
         self._programs = programs
         self._configuring = asyncio.Lock()  # one pipeline config at a time
         self._writing = asyncio.Lock()  # no write while one is staged and adopted
@@ -81,6 +85,7 @@ class P4RuntimeDevice:
         self._packet_timer: asyncio.TimerHandle | None = None
         self._digest_event = -1
         self._digest_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     # --- requests
 
@@ -90,7 +95,10 @@ class P4RuntimeDevice:
             raise exhausted(f"the write has {len(request.updates)} updates; the maximum is {limits.MAX_UPDATES}")
         async with self._writing:
             self._check_primary(request)
-            self._state().write(request.updates, request.atomicity)
+            try:
+                self._state().write(request.updates, request.atomicity)
+            finally:
+                self._watch_idle()
 
     def read(self, request: p4r.ReadRequest, budget: ReadBudget | None = None) -> Iterator[p4r.Entity]:
         """Read RPC, for any client in any role. Entities are copied now, and converted to messages when sent."""
@@ -182,7 +190,7 @@ class P4RuntimeDevice:
         before, state = self._committed, self._forwarding
         switch = self._switch.stage(config.pipeline)
         try:
-            staged = _Staged(config, ForwardingState(config.schema, switch.control_plane), switch)
+            staged = _Staged(config, ForwardingState(config.schema, switch.control_plane, self._clock), switch)
             if reconcile and before is not None and state is not None and not _same_program(before, config):
                 _carry_over(state, staged.forwarding)
         except BaseException:
@@ -211,6 +219,7 @@ class P4RuntimeDevice:
         self._forwarding = staged.forwarding
         if self._saved is not staged:
             self._drop_saved()
+        self._watch_idle()
 
     def _drop_saved(self) -> None:
         if self._saved is not None:
@@ -232,6 +241,7 @@ class P4RuntimeDevice:
             raise exhausted(f"device {self.device_id} already has {limits.MAX_STREAMS} clients")
         if self.arbitration.update(session, message) and self._forwarding is not None:
             self._forwarding.digests.forget()
+        self._watch_idle()
 
     def leave(self, session: Session) -> None:
         """The client's stream has closed."""
@@ -281,6 +291,8 @@ class P4RuntimeDevice:
             self._digest_timer.cancel()
         if self._packet_timer is not None:
             self._packet_timer.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self._switch.set_digest_event(-1)
         if self.cpu_port is not None:
             self._switch.set_port_event(self.cpu_port, -1)
@@ -351,6 +363,29 @@ class P4RuntimeDevice:
         if self._digest_timer is None and due is not None:
             delay = max(due - time.monotonic_ns(), 0) / 1e9
             self._digest_timer = self._loop.call_later(delay, self._digests_due)
+
+    # --- idle timeouts
+
+    def _watch_idle(self) -> None:
+        """Look at the entries when the next one may expire; not while there is nobody to tell."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        due = self._forwarding.idle_timeouts.due() if self._forwarding is not None else None
+        if self._loop is None or due is None or not any(self.arbitration.primaries()):
+            return
+        delay = max((due - self._clock()) / 1e9, _IDLE_SCAN_S)
+        self._idle_timer = self._loop.call_later(delay, self._tell_idle)
+
+    def _tell_idle(self) -> None:
+        self._idle_timer = None
+        assert self._forwarding is not None
+        if any(self.arbitration.primaries()):
+            found = self._forwarding.idle_entries(self._clock(), _IDLE_SCAN)
+            if found:
+                message = p4r.IdleTimeoutNotification(table_entry=found, timestamp=time.time_ns())
+                self._send_to_primaries(p4r.StreamMessageResponse(idle_timeout_notification=message))
+        self._watch_idle()
 
 
 def _same_program(before: PipelineConfig, after: PipelineConfig) -> bool:

@@ -6,6 +6,7 @@ moves to another pipeline config (RECONCILE_AND_COMMIT).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -32,9 +33,11 @@ _Attempt = tuple[str, Iterator[Any]] | RpcError
 
 
 class ForwardingState:
-    """The entities of one switch, as described by `schema`."""
+    """The entities of one switch, as described by `schema`; `clock` is that of the switch's verbs."""
 
-    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface) -> None:
+    def __init__(
+        self, schema: Schema, control_plane: ControlPlaneInterface, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self.schema = schema
         self._control_plane = control_plane
         self.digests = Digests(schema)
@@ -42,8 +45,9 @@ class ForwardingState:
         arrays = self._arrays = ExternEntries(schema, control_plane)
         replication = ReplicationEntries(control_plane)
         value_sets = ValueSetEntries(schema, control_plane)
-        self._tables = TableEntries(schema, control_plane, profiles)
-        reads = TableEntryReads(schema, control_plane, self._tables)
+        self._tables = TableEntries(schema, control_plane, profiles, clock)
+        self.idle_timeouts = self._tables.idle
+        reads = self._table_reads = TableEntryReads(schema, control_plane, self._tables)
         self._writers: dict[str, _Writer] = {
             "table_entry": self._tables.write,
             "direct_counter_entry": self._tables.write_counter,
@@ -147,6 +151,10 @@ class ForwardingState:
         if reader is None:
             raise unimplemented(f"{kind} is not supported by the embedded switch")
         return kind, reader(getattr(entity, kind), budget)
+
+    def idle_entries(self, now: int, most: int) -> list[p4r.TableEntry]:
+        """Entries that have been idle for their timeout, for a notification; at most `most` are looked at."""
+        return self._table_reads.expired(now, most)
 
     # --- moving
 

@@ -83,6 +83,7 @@ class TableInfo:
     is_const: bool
     has_initial_entries: bool
     has_counter: bool
+    has_timeout: bool
     meter: DirectMeterInfo | None
 
     @property
@@ -301,8 +302,6 @@ def _profile(message: p4i.ActionProfile, actions_of_table: Mapping[int, frozense
 
 def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mapping[int, DirectMeterInfo]) -> TableInfo:
     id_, name = message.preamble.id, message.preamble.name
-    if message.idle_timeout_behavior != p4i.Table.NO_TIMEOUT:
-        raise unimplemented(f"table {name}: idle timeouts are not supported by the embedded switch")
     for ref in message.action_refs:
         if ref.id not in schema.actions:
             raise invalid(f"table {name} refers to action {ref.id}, which the P4Info does not have")
@@ -323,6 +322,7 @@ def _table(message: p4i.Table, schema: Schema, counted: set[int], metered: Mappi
         is_const=message.is_const_table,
         has_initial_entries=message.has_initial_entries,
         has_counter=id_ in counted,
+        has_timeout=message.idle_timeout_behavior != p4i.Table.NO_TIMEOUT,
         meter=metered.get(id_),
     )
 

@@ -1,11 +1,12 @@
 """Table entries, default entries, and the counters and meters that belong to them (P4Runtime spec, "TableEntry").
 
-The switch holds the entries. What it cannot store is kept here by key: the client's metadata and, for one-shot entries,
-the action set as written.
+The switch holds the entries. What it cannot store is kept here by key: the client's metadata, the idle timeout and, for
+one-shot entries, the action set as written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from finsy.proto import p4i, p4r
@@ -17,13 +18,11 @@ from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import entry_codec
 from p4runtime_shim.server.action_profile_entries import ActionProfileEntries
 from p4runtime_shim.server.extern_entries import counter_value, meter_config, only_modify, resets_colors
+from p4runtime_shim.server.idle_timeouts import IdleTimeouts, Key
 from p4runtime_shim.server.p4info import Schema, TableInfo
 from p4runtime_shim.server.rpc_errors import denied, exhausted, invalid, unimplemented
 from p4runtime_shim.server.switch_interface import ControlPlaneInterface
 from p4runtime_shim.server.undo_log import UndoLog
-
-Key = tuple[int, tuple[Match, ...], int]
-"""Table id, match, priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,7 @@ class EntryMetadata:
 
     metadata: bytes = b""
     controller_metadata: int = 0
+    idle_timeout_ns: int = 0
     action_set: p4r.ActionProfileActionSet | None = None
 
 
@@ -41,7 +41,15 @@ _NOTHING = EntryMetadata()
 class TableEntries:
     """Writes to the tables of one switch."""
 
-    def __init__(self, schema: Schema, control_plane: ControlPlaneInterface, profiles: ActionProfileEntries) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        control_plane: ControlPlaneInterface,
+        profiles: ActionProfileEntries,
+        clock: Callable[[], int],
+    ) -> None:
+        self.clock = clock
+        self.idle = IdleTimeouts(control_plane, clock())
         self._schema = schema
         self._control_plane = control_plane
         self._profiles = profiles
@@ -120,6 +128,8 @@ class TableEntries:
             raise
         self._hold(table, target)
         self._remember((table.id, match, priority), message)
+        if table.has_timeout:
+            self.idle.insert(table, (table.id, match, priority), message.idle_timeout_ns, self.clock())
         if message.HasField("counter_data") and message.counter_data != p4r.CounterData():
             self._control_plane.table(table.name).counter_write(match, priority, counter_value(message.counter_data))
         if message.HasField("meter_config"):
@@ -148,6 +158,8 @@ class TableEntries:
             self._hold(table, target)
             self._release(table, old.target, self.extra(key))
         self._remember(key, message)
+        if table.has_timeout:
+            self.idle.modify(table, key, message.idle_timeout_ns, self.clock())
         if message.HasField("counter_data"):
             self._control_plane.table(table.name).counter_write(match, priority, counter_value(message.counter_data))
         if undo_log is not None and old_message is not None:
@@ -169,6 +181,7 @@ class TableEntries:
         )
         self._control_plane.table(table.name).delete(match, priority)
         extra = self._extras.pop(key, _NOTHING)
+        self.idle.delete(key)
         if old is not None:
             self._release(table, old.target, extra)
         if undo_log is not None and old_message is not None:
@@ -179,7 +192,8 @@ class TableEntries:
     def _restorable(self, table: TableInfo, entry: Entry) -> p4r.TableEntry:
         """A message that would recreate the entry, including direct resources."""
         extra = self.extra((table.id, entry.match, entry.priority))
-        message = p4r.TableEntry(metadata=extra.metadata, controller_metadata=extra.controller_metadata)
+        message = p4r.TableEntry()
+        add_metadata(message, extra)
         message.action.CopyFrom(self.action_message(table, entry.target, extra))
         if table.has_counter:
             value = self._control_plane.table(table.name).counter_read(entry.match, entry.priority)
@@ -253,7 +267,7 @@ class TableEntries:
             action_set = None
             if message.action.WhichOneof("type") == "action_profile_action_set":
                 action_set = self._profiles.canonical(message.action.action_profile_action_set)
-        extra = EntryMetadata(message.metadata, message.controller_metadata, action_set)
+        extra = EntryMetadata(message.metadata, message.controller_metadata, message.idle_timeout_ns, action_set)
         if extra == _NOTHING:
             self._extras.pop(key, None)
         else:
@@ -270,7 +284,8 @@ class TableEntries:
             raise denied(f"table {table.name}: the default action is constant")
         if table.profile:
             raise denied(f"table {table.name} is indirect; its default action cannot be changed")
-        _check_timeout(table, message)
+        if message.idle_timeout_ns or message.HasField("time_since_last_hit"):
+            raise invalid(f"table {table.name}: the default entry has no idle timeout")
         if message.HasField("counter_data") or message.HasField("meter_config"):
             raise unimplemented(f"table {table.name}: the default entry has no counter or meter on this target")
         old, old_extra = self._control_plane.table(table.name).default, self._default_extras.get(table.id)
@@ -358,9 +373,20 @@ class TableEntries:
             raise invalid(f"table {table.name} has no direct meter")
 
 
+def add_metadata(message: p4r.TableEntry, extra: EntryMetadata) -> None:
+    """Add what the server stores of an entry, but for its action set."""
+    message.metadata = extra.metadata
+    message.controller_metadata = extra.controller_metadata
+    message.idle_timeout_ns = extra.idle_timeout_ns
+
+
 def _check_timeout(table: TableInfo, message: p4r.TableEntry) -> None:
-    if message.idle_timeout_ns or message.HasField("time_since_last_hit"):
+    if not table.has_timeout and (message.idle_timeout_ns or message.HasField("time_since_last_hit")):
         raise invalid(f"table {table.name} has no idle timeouts")
+    if message.HasField("time_since_last_hit"):
+        raise invalid(f"table {table.name}: time_since_last_hit can only be read")
+    if message.idle_timeout_ns < 0:
+        raise invalid(f"table {table.name}: the idle timeout {message.idle_timeout_ns} is negative")
 
 
 def _refuse_default(table: TableInfo, message: p4r.TableEntry) -> None:

@@ -23,7 +23,7 @@ from p4runtime_shim.server.extern_entries import color_data, counter_data, meter
 from p4runtime_shim.server.p4info import Schema, TableInfo, find
 from p4runtime_shim.server.rpc_errors import invalid, unimplemented
 from p4runtime_shim.server.switch_interface import ControlPlaneInterface
-from p4runtime_shim.server.table_entries import EntryMetadata, TableEntries
+from p4runtime_shim.server.table_entries import EntryMetadata, TableEntries, add_metadata
 
 _T = TypeVar("_T")
 
@@ -34,6 +34,7 @@ class _Row:
 
     entry: Entry
     extra: EntryMetadata
+    idle: int | None
     counter: CounterValue | None
     config: MeterConfig | None
     colors: MeterColors | None
@@ -51,7 +52,10 @@ class TableEntryReads:
         """Entries that match the filter."""
         parts: list[Iterable[p4r.TableEntry]] = []
         for table in self._schema.tables_to_read(wanted.table_id):
-            if wanted.HasField("time_since_last_hit") and wanted.table_id:
+            timed = wanted.HasField("time_since_last_hit")
+            if timed and wanted.is_default_action:
+                raise invalid(f"table {table.name}: the default entry has no idle timeout")
+            if timed and wanted.table_id and not table.has_timeout:
                 raise invalid(f"table {table.name} has no idle timeouts")
             if wanted.is_default_action:
                 budget.take(1, table.name)
@@ -59,9 +63,19 @@ class TableEntryReads:
                 continue
             counted = wanted.HasField("counter_data") and table.has_counter
             colored = wanted.HasField("meter_counter_data") and table.meter is not None
-            rows = self._rows(table, self._entries(table, wanted), budget, counted, colored)
+            entries = self._entries(table, wanted)
+            rows = self._rows(table, entries, budget, counted, colored, timed and table.has_timeout)
             parts.append(self._messages(table, rows, wanted))
         return chain.from_iterable(parts)
+
+    def expired(self, now: int, most: int) -> list[p4r.TableEntry]:
+        """Entries that have been idle for their timeout; at most `most` are looked at."""
+        found = []
+        for key in self._tables.idle.expired(now, most):
+            id_, match, priority = key
+            found.append(_key_message(self._schema.tables[id_], Entry(match, ActionCall(""), priority)))
+            add_metadata(found[-1], self._tables.extra(key))
+        return found
 
     def read_counters(self, wanted: p4r.DirectCounterEntry, budget: ReadBudget) -> Iterator[p4r.DirectCounterEntry]:
         """Direct counters: of one entry (NOT_FOUND if there is none), of a table, or of all tables."""
@@ -92,24 +106,34 @@ class TableEntryReads:
         return (_meter_message(table, row) for table, rows in found for row in rows)
 
     def _rows(
-        self, table: TableInfo, entries: Sequence[Entry] | None, budget: ReadBudget, counted: bool, colored: bool
+        self,
+        table: TableInfo,
+        entries: Sequence[Entry] | None,
+        budget: ReadBudget,
+        counted: bool,
+        colored: bool,
+        timed: bool = False,
     ) -> Iterator[_Row]:
         """Entries (None: all) with the requested resources, copied now."""
         state = self._control_plane.table(table.name)
         every = entries is None
         rows = state.entries() if entries is None else entries
         budget.take(len(rows) * 4, f"table {table.name}")
-        extras = [self._tables.extra((table.id, entry.match, entry.priority)) for entry in rows]
+        keys = [(table.id, entry.match, entry.priority) for entry in rows]
+        extras = [self._tables.extra(key) for key in keys]
+        idle: Iterable[int | None] = repeat(None)
         counters: Iterable[CounterValue | None] = repeat(None)
         configs: Iterable[MeterConfig | None] = repeat(None)
         colors: Iterable[MeterColors | None] = repeat(None)
+        if timed:
+            idle = self._tables.idle.idle(table, keys, self._tables.clock())
         if counted:
             counters = state.counter_read_all() if every else self._each(state.counter_read, rows)
         if table.meter is not None:
             configs = state.meter_read_all() if every else self._each(state.meter_read, rows)
         if colored:
             colors = state.colors_read_all() if every else self._each(state.colors_read, rows)
-        return map(_Row, rows, extras, counters, configs, colors)
+        return map(_Row, rows, extras, idle, counters, configs, colors)
 
     @staticmethod
     def _each(read: Callable[[tuple[Match, ...], int], _T], entries: Sequence[Entry]) -> list[_T]:
@@ -143,7 +167,9 @@ class TableEntryReads:
         message = _key_message(table, row.entry)
         message.action.CopyFrom(self._tables.action_message(table, row.entry.target, row.extra))
         message.is_const = table.is_const
-        _add_extra(message, row.extra)
+        add_metadata(message, row.extra)
+        if row.idle is not None:
+            message.time_since_last_hit.elapsed_ns = row.idle
         if row.counter is not None:
             message.counter_data.CopyFrom(counter_data(row.counter))
         if wanted.HasField("meter_config") and row.config is not None:
@@ -159,7 +185,7 @@ class TableEntryReads:
         call = self._control_plane.table(table.name).default
         if call is not None and call.name in self._schema.actions_by_name:
             message.action.action.CopyFrom(entry_codec.encode_action(self._schema, call))
-        _add_extra(message, self._tables.default_extra(table.id))
+        add_metadata(message, self._tables.default_extra(table.id))
         if wanted.HasField("counter_data") and table.has_counter:
             message.counter_data.SetInParent()  # BMv2 counts hits only, so the default entry's counter stays zero
         return message
@@ -178,11 +204,6 @@ def _key_message(table: TableInfo, entry: Entry) -> p4r.TableEntry:
     return p4r.TableEntry(
         table_id=table.id, match=entry_codec.encode_match(table, entry.match), priority=entry.priority
     )
-
-
-def _add_extra(message: p4r.TableEntry, extra: EntryMetadata) -> None:
-    message.metadata = extra.metadata
-    message.controller_metadata = extra.controller_metadata
 
 
 def _passes(entry: Entry, extra: EntryMetadata, wanted: p4r.TableEntry, schema: Schema) -> bool:

@@ -1,4 +1,4 @@
-"""Match tables: entries by their match and priority, default actions, direct counters and meters.
+"""Match tables: entries by their match and priority, default actions, idle times, direct counters and meters.
 
 The engine has what packets need; this has what a control plane reads back: the entries as written, in the order of
 their insertion, each with its C object.
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef, Optional, Range, Ternary
 from p4runtime_shim import limits
-from p4runtime_shim.ctypes_bindings import SwTarget
+from p4runtime_shim.ctypes_bindings import NEVER_HIT, SwTarget
 from p4runtime_shim.entities import ActionCall, CounterValue, Entry, EntryTarget, MeterColors, MeterConfig
 from p4runtime_shim.errors import (
     AlreadyExists,
@@ -238,6 +238,19 @@ class TableState:
         if self.switch.library.sw_ctl_default(self.switch.handle, self.position, *given):
             raise ResourceExhausted("out of memory")
         self.default = None if default is None else default.call
+
+    # --- idle times ---
+
+    @locked
+    def last_hits(self, keys: Sequence[tuple[Sequence[Match], int]] | None = None) -> list[int | None]:
+        """When packets last hit entries, by match and priority (None: all entries); ns of the clock of the verbs.
+
+        None for an entry that no packet has hit, and for all of a table without idle timeouts.
+        """
+        stored = list(self._entries.values()) if keys is None else [self._find(*key) for key in keys]
+        pointers, hits = (c.c_void_p * len(stored))(*(item.pointer for item in stored)), (c.c_int64 * len(stored))()
+        self.switch.library.sw_ctl_entry_hits(self.switch.handle, pointers, len(stored), hits)
+        return [None if hit == NEVER_HIT else hit for hit in hits]
 
     # --- direct counters and meters ---
 

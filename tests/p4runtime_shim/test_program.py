@@ -46,13 +46,6 @@ def _no_bits_of_parameter(builder: Builder) -> None:
     builder.action("a", [], [("nothing", 0)])
 
 
-def _timeout(builder: Builder) -> None:
-    action = builder.action("a", [])
-    key = field("standard_metadata", "ingress_port")
-    source = {"filename": "learn.p4", "line": 31, "column": 1, "source_fragment": "macs"}
-    builder.table("macs", [("exact", key)], [action], support_timeout=True, source_info=source)
-
-
 def _primitive(builder: Builder) -> None:
     builder.action("a", [call("frobnicate", line=12)])
 
@@ -108,7 +101,6 @@ def _endless_shift(builder: Builder) -> None:
         (_union_assigned, "assignment of a header union in action a", ("test.p4", 16)),
         (_no_bits, "field 'nothing' of 0 bits (bit<0>) in header type empty_t", ("test.p4", 0)),
         (_no_bits_of_parameter, "parameter 'nothing' of 0 bits in action a", ("test.p4", 0)),
-        (_timeout, "idle timeout (support_timeout) in table macs", ("learn.p4", 31)),
         (_primitive, "custom extern 'frobnicate' in action a", ("test.p4", 12)),
         (_extern_function, "custom extern 'extern_func' in action a (test.p4:14)", ("test.p4", 14)),
         (_extern_function_in_parser, "custom extern 'extern_func' in parser state start", ("test.p4", 15)),

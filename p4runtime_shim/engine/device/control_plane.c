@@ -123,6 +123,13 @@ void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint
     sw_unlock(sw);
 }
 
+void sw_ctl_entry_hits(struct sw *sw, struct sw_entry *const *entries, uint32_t count, int64_t *hits) {
+    sw_lock(sw);
+    for (uint32_t i = 0; i < count; i++)
+        hits[i] = entries[i]->hit;
+    sw_unlock(sw);
+}
+
 static struct sw_meter_rate rate(double per_us, double burst) {
     uint64_t most = burst < 0x1p63 ? (uint64_t)burst : (uint64_t)1 << 63;
     return (struct sw_meter_rate){per_us, most, most, 0};

@@ -37,6 +37,8 @@ int sw_ctl_members(struct sw *sw, uint32_t table, uint32_t count, const uint64_t
 /* arg_words UINT32_MAX: no default action. */
 int sw_ctl_default(struct sw *sw, uint32_t table, uint32_t action, uint32_t arg_words, const uint64_t *args);
 void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values);
+/* When packets last hit `count` entries; SW_NEVER_HIT: none has. */
+void sw_ctl_entry_hits(struct sw *sw, struct sw_entry *const *entries, uint32_t count, int64_t *hits);
 void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config);
 /* What a meter has colored: packets and bytes of green, of yellow, of red. */
 void sw_ctl_entry_colors(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values);

@@ -13,7 +13,7 @@
 #include "pipeline/table.h"
 #include "queues/queues.h"
 
-#define SW_ABI 10
+#define SW_ABI 11
 #define SW_MAX_LOG_RECORD 1000 /* longest log record or trace line; longer ones are truncated */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
 

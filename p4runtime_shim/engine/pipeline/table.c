@@ -14,6 +14,8 @@ struct sw_entry *sw_entry_new(const struct sw_table_desc *desc) {
     size_t words = (size_t)desc->words * (desc->kind == SW_TERNARY ? 3 : 1);
     size_t meter = desc->metered ? sizeof(struct sw_meter) : 0;
     struct sw_entry *e = sw_new_lines(offsetof(struct sw_entry, key) + words * sizeof(uint64_t) + meter);
+    if (e)
+        e->hit = SW_NEVER_HIT;
     if (e && meter)
         e->meter = (struct sw_meter *)(e->key + words);
     return e;

@@ -20,6 +20,8 @@
 #define SW_NO_PORT UINT16_MAX
 #define SW_CACHE_LINE 64 /* bytes */
 
+#define SW_NEVER_HIT INT64_MIN
+
 enum sw_table_kind { SW_EXACT, SW_TERNARY };
 
 struct sw_call { /* an action with its arguments */
@@ -62,6 +64,7 @@ struct sw_entry {
     int64_t rank; /* ternary: priority, then age: of equal priorities the entry that came first wins */
     int32_t priority; /* larger wins */
     struct sw_meter *meter; /* behind the key; NULL where the table has none */
+    int64_t hit; /* when a packet last hit it, SW_NEVER_HIT before; of tables with idle timeouts */
     struct sw_call *call __attribute__((aligned(SW_CACHE_LINE))); /* of a simple table */
     struct sw_member *member;
     struct sw_group *group;

@@ -52,6 +52,7 @@ class Table:
     profile: int | None
     size: int
     counters: bool
+    timeout: bool  # entries have idle timeouts
     meter: int | None
     actions: tuple[int, ...]
     next_by_action: tuple[tuple[int, NodeRef | None], ...]

@@ -34,6 +34,7 @@ class FakeTable:
     default: ActionCall | None = None
     stored: dict[_Key, Entry] = field(default_factory=dict)
     counters: dict[_Key, CounterValue] = field(default_factory=dict)
+    hits: dict[_Key, int] = field(default_factory=dict)
     meters: dict[_Key, MeterConfig] = field(default_factory=dict)
     colors: dict[_Key, MeterColors] = field(default_factory=dict)
 
@@ -65,6 +66,9 @@ class FakeTable:
 
     def set_default(self, call: ActionCall | None) -> None:
         self.default = call
+
+    def last_hits(self, keys: Sequence[_Key] | None = None) -> list[int | None]:
+        return [self.hits.get(key) for key in (self.stored if keys is None else keys)]
 
     def counter_read(self, match: tuple[Match, ...], priority: int = 0) -> CounterValue:
         return self.counters.get(self._find(match, priority), CounterValue())

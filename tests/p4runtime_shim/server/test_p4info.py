@@ -51,7 +51,6 @@ def _refused(text: str) -> RpcError:
     [
         ('value_sets { preamble { id: 50331649 name: "pvs" } match { id: 1 match_type: EXACT } }', "bit width"),
         ('externs { extern_type_id: 129 extern_type_name: "Thing" }', "Thing"),
-        ('tables { preamble { id: 33554433 name: "t" } idle_timeout_behavior: NOTIFY_CONTROL }', "idle"),
         (
             'tables { preamble { id: 33554433 name: "t" }'
             ' match_fields { id: 1 name: "f" match_type: EXACT type_name { name: "port_name_t" } } }',
