@@ -5,6 +5,7 @@ from __future__ import annotations
 from p4runtime_shim.codegen.c_integers import U64, convert, modular_kind, storage
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
+from p4runtime_shim.codegen.headers import wire_bytes
 from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.actions import (
     Action,
@@ -115,6 +116,12 @@ class Statement:
         assert isinstance(arg, HeaderArg)
         return arg.header
 
+    def varbit(self, position: int) -> FieldRef:
+        """A varbit field."""
+        arg = self.args[position]
+        assert isinstance(arg, FieldRef)
+        return arg
+
     def stack(self, position: int) -> int:
         """A stack argument."""
         arg = self.args[position]
@@ -154,6 +161,14 @@ class Statement:
         cast = f"({storage(width)})" if width <= 64 else ""
         self.w(f"if ({condition})\n    {place} = {cast}{code};")
 
+    def do_assign_VL(self) -> None:  # noqa: N802 - BMv2's name
+        """Copy a varbit field, with its length."""
+        to, source = self.varbit(0), self.varbit(1)
+        program = self.layout.program
+        if program.field(to).max_bytes != program.field(source).max_bytes:
+            raise self.c.intervals.unsupported("assignment between varbit fields of different size")
+        self.w(f"{self.c.place(to)} = {self.c.place(source)};")
+
     # --- headers ---
 
     def do_add_header(self) -> None:
@@ -182,7 +197,7 @@ class Statement:
         place = self.c.header(header)
         with self.w.block(f"if ({place}.valid)"):
             self.w(f"{place}.valid = 0;")
-            self.w(f"p->length -= {self.layout.program.type_of(header).width // 8};")
+            self.w(f"p->length -= {wire_bytes(self.layout, self.layout.type_index(header), place)};")
 
     def do_assign_header(self) -> None:
         """Copy the validity, and the fields if the source is valid."""
@@ -206,7 +221,7 @@ class Statement:
         """Copy between header types with fields of equal width."""
         left, right = self.header(0), self.header(1)
         mine, theirs = self.layout.program.type_of(left), self.layout.program.type_of(right)
-        if [f.width for f in mine.fields] != [f.width for f in theirs.fields]:
+        if [(f.width, f.max_bytes) for f in mine.fields] != [(f.width, f.max_bytes) for f in theirs.fields]:
             raise self.c.intervals.unsupported("assignment between headers of different layout")
         with self.w.block(f"if ({self.c.valid(right)})"):
             for position in range(len(mine.fields)):

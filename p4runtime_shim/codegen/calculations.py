@@ -1,7 +1,8 @@
 """Calculations: collect the bytes that a hash or checksum covers, and call the algorithm.
 
 Inputs are concatenated bit by bit; fields of invalid headers are left out (BMv2, calculations). If all headers are
-valid, the offsets are constants and bytes are stored directly; otherwise a second version computes offsets at run time.
+valid, and there is no varbit field, the offsets are constants and bytes are stored directly; otherwise a second version
+computes offsets at run time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from p4runtime_shim.codegen.c_integers import literal, modular_kind
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
-from p4runtime_shim.codegen.headers import store_bits
+from p4runtime_shim.codegen.headers import store_bits, store_bytes
 from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.codegen.program_limits import input_bytes
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
@@ -30,6 +31,7 @@ class InputPiece:
     width: int
     place: str
     valid: str
+    varbit: bool = False
 
 
 def pieces(layout: ProgramLayout, inputs: Sequence[CalcInput]) -> list[InputPiece]:
@@ -38,18 +40,21 @@ def pieces(layout: ProgramLayout, inputs: Sequence[CalcInput]) -> list[InputPiec
     result: list[InputPiece] = []
     for item in inputs:
         if isinstance(item, FieldRef):
-            width = layout.program.field(item).width
-            result.append(InputPiece(width, compiler.place(item), compiler.valid(item.header)))
+            result.append(_field_piece(layout, compiler, item))
         elif isinstance(item, ValidBit):
             result.append(InputPiece(1, compiler.valid(item.header), compiler.valid(item.header)))
         elif isinstance(item, Bits):
             kind = modular_kind(item.width, layout)
             result.append(InputPiece(item.width, literal(item.value, kind), "1"))
         elif isinstance(item, HeaderRef):
-            for position, field in enumerate(layout.program.type_of(item).fields):
-                place = compiler.place(FieldRef(item, position))
-                result.append(InputPiece(field.width, place, compiler.valid(item)))
+            fields = range(len(layout.program.type_of(item).fields))
+            result.extend(_field_piece(layout, compiler, FieldRef(item, position)) for position in fields)
     return result
+
+
+def _field_piece(layout: ProgramLayout, compiler: ExpressionCompiler, ref: FieldRef) -> InputPiece:
+    field = layout.program.field(ref)
+    return InputPiece(field.width, compiler.place(ref), compiler.valid(ref.header), field.max_bytes > 0)
 
 
 def function(layout: ProgramLayout, name: str, algorithm: str, inputs: Sequence[CalcInput], w: Writer) -> None:
@@ -67,7 +72,9 @@ def function(layout: ProgramLayout, name: str, algorithm: str, inputs: Sequence[
             w(f"uint8_t b[{size + _SLACK}] = {{0}};")
         w("size_t n = 0; /* bits, then bytes */")
         guards = sorted({part.valid for part in parts} - {"1"})
-        if guards:
+        if any(part.varbit for part in parts):
+            _floating(parts, w)
+        elif guards:
             with w.block(f"if ({' && '.join(guards)})"):
                 _fixed(parts, w)
             with w.block("else"):
@@ -120,5 +127,9 @@ def _fixed(parts: list[InputPiece], w: Writer) -> None:
 
 def _floating(parts: list[InputPiece], w: Writer) -> None:
     for part in parts:
+        if part.varbit:
+            store = f"{store_bytes('b', 'n', part.place)} n += 8 * (size_t){part.place}.n;"
+            w(store if part.valid == "1" else f"if ({part.valid}) {{ {store} }}")
+            continue
         store = f"{store_bits('b', 'n', part.width, part.place)} n += {part.width};"
         w(store if part.valid == "1" else f"if ({part.valid}) {{ {store} }}")

@@ -46,7 +46,7 @@ class Costs:
         }
         self.state_cycles = on_cycles(graph)
         checksums = sum(self.hashes[item.calculation] for item in program.checksums)
-        headers = sum(program.types[program.headers[header].type].width // 64 + 1 for header in program.deparser)
+        headers = sum(program.types[program.headers[header].type].max_width // 64 + 1 for header in program.deparser)
         nodes = sum(self.node(ref) for part in (program.ingress, program.egress) for ref in _nodes(part))
         self.pass_steps = sum(self.states) + nodes + checksums + 2 * headers
 
@@ -110,20 +110,20 @@ class Costs:
     def _words(self, item: object) -> int:
         program = self.program
         if isinstance(item, FieldRef):
-            return limbs(program.field(item).width)
+            return limbs(program.field(item).width + 8 * program.field(item).max_bytes)
         if isinstance(item, Const):
             return limbs(item.value.bit_length())
         if isinstance(item, HeaderArg):
-            return program.type_of(item.header).width // 64
+            return program.type_of(item.header).max_width // 64
         if isinstance(item, HeaderEqual):
-            return program.type_of(item.left).width // 64
+            return program.type_of(item.left).max_width // 64
         if isinstance(item, Extract):
-            return program.types[program.headers[item.header].type].width // 64
+            return program.types[program.headers[item.header].type].max_width // 64
         if isinstance(item, ExtractNext):
-            return program.types[program.stacks[item.stack].type].width // 64
+            return program.types[program.stacks[item.stack].type].max_width // 64
         if isinstance(item, StackArg):
             stack = program.stacks[item.stack]
-            return len(stack.headers) * (1 + program.types[stack.type].width // 64)
+            return len(stack.headers) * (1 + program.types[stack.type].max_width // 64)
         return 32 if isinstance(item, Local) else 0
 
 

@@ -44,6 +44,7 @@ from p4runtime_shim.program.model.expressions import (
     StackItem,
     Unary,
     ValidBit,
+    VarbitEqual,
     is_boolean,
 )
 
@@ -367,6 +368,8 @@ class ExpressionCompiler:
             return "1" if expr.value else "0"
         if isinstance(expr, HeaderEqual):
             return self._header_equal(expr)
+        if isinstance(expr, VarbitEqual):
+            return f"{'!' if expr.negated else ''}{self._varbits_equal(expr.left, expr.right)}"
         if isinstance(expr, Choice):
             return f"({self.boolean(expr.condition)} ? {self.boolean(expr.yes)} : {self.boolean(expr.no)})"
         if isinstance(expr, Unary):
@@ -399,10 +402,17 @@ class ExpressionCompiler:
         parts = [f"{self.valid(expr.left)}", f"{self.valid(expr.right)}"]
         for position in range(len(self.program.type_of(expr.left).fields)):
             left, right = FieldRef(expr.left, position), FieldRef(expr.right, position)
+            if self.program.field(left).max_bytes:
+                parts.append(self._varbits_equal(left, right))
+                continue
             kind = modular_kind(self.program.field(left).width, self.layout)
             parts.append(_compare(self.place(left), self.place(right), "==", kind))
         code = " && ".join(parts)
         return f"!({code})" if expr.negated else f"({code})"
+
+    def _varbits_equal(self, left: FieldRef, right: FieldRef) -> str:
+        a, b = self.place(left), self.place(right)
+        return f"({a}.n == {b}.n && !memcmp({a}.b, {b}.b, {a}.n))"
 
 
 def _compare(left: str, right: str, op: str, kind: CType) -> str:

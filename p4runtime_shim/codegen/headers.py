@@ -16,10 +16,14 @@ from p4runtime_shim.program.model.headers import Field, HeaderType
 def structs(layout: ProgramLayout, w: Writer) -> None:
     """The structs of all header types, of a packet's headers and metadata (`struct phv`), of a pipeline's variables."""
     program = layout.program
+    for most in sorted({field.max_bytes for kind in program.types for field in kind.fields} - {0}):
+        w(f"struct varbit_{most} {{\n    uint32_t n;\n    uint8_t b[{most}];\n}};")
     for position, kind in enumerate(program.types):
         with w.block(f"struct {layout.types[position]}", "};"):
             for number, (field, name) in enumerate(zip(kind.fields, layout.fields[position], strict=True)):
-                if layout.in_packets(position, number):
+                if field.max_bytes:
+                    w(f"struct varbit_{field.max_bytes} {name};")
+                elif layout.in_packets(position, number):
                     w(f"{storage(field.width)} {name}; /* {field.width} bits */")
             w("uint8_t valid;")
     with w.block("struct phv", "};"):
@@ -63,7 +67,8 @@ def _merge(kind: HeaderType, runs: list[list[int]]) -> list[list[int]]:
     for run in runs:
         if merged:
             both = merged[-1] + run
-            if len(both) > len(run) and len(merged[-1]) + len(run) > 2 and _span(kind, both) <= 64:
+            fixed = all(kind.fields[position].width for position in both)
+            if fixed and len(both) > len(run) and len(merged[-1]) + len(run) > 2 and _span(kind, both) <= 64:
                 merged[-1] = both
                 continue
         merged.append(run)
@@ -75,13 +80,20 @@ def _span(kind: HeaderType, run: list[int]) -> int:
 
 
 def extract(layout: ProgramLayout, position: int, w: Writer) -> None:
-    """`extract_<type>(t, d)`: read the fields from the bytes at d, and set valid."""
+    """`extract_<type>(t, d)`: read the fields from the bytes at d, and set valid.
+
+    With a varbit field it is `extract_<type>(t, d, n)`; behind the field, d is n bytes further.
+    """
     kind, name = layout.program.types[position], layout.types[position]
-    with w.block(f"SW_INLINE void extract_{name}(struct {name} *t, const uint8_t *d)"):
+    length = "" if kind.varbit is None else ", uint32_t n"
+    with w.block(f"SW_INLINE void extract_{name}(struct {name} *t, const uint8_t *d{length})"):
         w("(void)d;")
         for run in _merge(kind, groups(kind)):
             start, bits = kind.fields[run[0]].offset // 8, _span(kind, run)
-            if bits <= 128:
+            if kind.varbit in run and len(run) == 1:
+                place = f"t->{layout.fields[position][run[0]]}"
+                w(f"memcpy({place}.b, d + {start}, n);\n{place}.n = n;\nd += n;")
+            elif bits <= 128 and kind.varbit not in run:
                 _extract_group(layout, position, run, start, bits, w)
             else:
                 for item in run:
@@ -108,7 +120,13 @@ def _extract_group(layout: ProgramLayout, position: int, run: list[int], start: 
 
 
 def _extract_bits(layout: ProgramLayout, position: int, field: Field, name: str, w: Writer) -> None:
-    if field.width > 128:
+    if field.max_bytes:
+        w(f"t->{name}.n = n;")
+        with w.block("for (uint32_t i = 0; i < n; i++)"):
+            w(f"uint64_t v[1];\nbits_load(v, 1, d, {field.offset} + 8 * (size_t)i, 8);")
+            w(f"t->{name}.b[i] = (uint8_t)v[0];")
+        w("d += n;")
+    elif field.width > 128:
         w(f"bits_load(t->{name}.w, {limbs(field.width)}, d, {field.offset}, {field.width});")
     else:
         with w.block(""):
@@ -124,7 +142,10 @@ def emit(layout: ProgramLayout, position: int, w: Writer) -> None:
         w("(void)t;\n(void)d;")
         for run in _merge(kind, groups(kind)):
             start, bits = kind.fields[run[0]].offset // 8, _span(kind, run)
-            if bits <= 128:
+            if kind.varbit in run and len(run) == 1:
+                place = f"t->{layout.fields[position][run[0]]}"
+                w(f"memcpy(d + {start}, {place}.b, {place}.n);\nd += {place}.n;")
+            elif bits <= 128 and kind.varbit not in run:
                 own = U64 if bits <= 64 else U128
                 parts = []
                 rest = bits
@@ -137,6 +158,10 @@ def emit(layout: ProgramLayout, position: int, w: Writer) -> None:
             else:
                 for item in run:
                     field = kind.fields[item]
+                    if field.max_bytes:
+                        place = f"t->{layout.fields[position][item]}"
+                        w(f"{store_bytes('d', str(field.offset), place)}\nd += {place}.n;")
+                        continue
                     w(store_bits("d", str(field.offset), field.width, f"t->{layout.fields[position][item]}"))
 
 
@@ -147,3 +172,16 @@ def store_bits(buffer: str, offset: str, width: int, place: str) -> str:
     if width <= 128:
         return f"bits_store128({buffer}, {offset}, {width}, {place});"
     return f"bits_store({buffer}, {offset}, {width}, {place}.w);"
+
+
+def store_bytes(buffer: str, offset: str, varbit: str) -> str:
+    """A statement that writes a varbit field to a bit offset."""
+    store = store_bits(buffer, f"{offset} + 8 * (size_t)i", 8, f"{varbit}.b[i]")
+    return f"for (uint32_t i = 0; i < {varbit}.n; i++) {{\n    {store}\n}}"
+
+
+def wire_bytes(layout: ProgramLayout, kind: int, place: str) -> str:
+    """The bytes that a header of a type has on the wire; `place` is its C lvalue."""
+    info = layout.program.types[kind]
+    varbit = "" if info.varbit is None else f" + {place}.{layout.fields[kind][info.varbit]}.n"
+    return f"{info.width // 8}{varbit}"

@@ -13,7 +13,7 @@ from p4runtime_shim.codegen.control_flow import store_key
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
 from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.actions import Primitive, SourceInfo
-from p4runtime_shim.program.model.expressions import Const, ValidBit
+from p4runtime_shim.program.model.expressions import Const, Expr, ValidBit
 from p4runtime_shim.program.model.parser import (
     Advance,
     Extract,
@@ -97,9 +97,9 @@ class StateWriter:
             self.fail_if(f"++visits > {VISIT_LIMIT} || {spend}", "ParserTimeout")
         for op in self.state.ops:
             if isinstance(op, Extract):
-                self.extract(f"h->{self.layout.headers[op.header]}", self.program.headers[op.header].type)
+                self.extract(f"h->{self.layout.headers[op.header]}", self.program.headers[op.header].type, op.varbit)
             elif isinstance(op, ExtractNext):
-                self.extract_next(op.stack)
+                self.extract_next(op.stack, op.varbit)
             elif isinstance(op, ParserSet):
                 self.set(op)
             elif isinstance(op, Verify):
@@ -122,8 +122,11 @@ class StateWriter:
         with self.w.block(f"if (__builtin_expect(p->present - at < {size}, 0))"):
             self.w("sw_fill(&s->pool, p);\nd = p->data;")
 
-    def extract(self, place: str, kind: int) -> None:
+    def extract(self, place: str, kind: int, varbit: Expr | None) -> None:
         """Extract one header at the current position."""
+        if varbit is not None:
+            self.extract_varbit(place, kind, varbit)
+            return
         size = self.program.types[kind].width // 8
         if size:
             self.fail_if(f"len - at < {size}", "PacketTooShort")
@@ -132,11 +135,23 @@ class StateWriter:
         if size:
             self.w(f"at += {size};")
 
-    def extract_next(self, stack: int) -> None:
+    def extract_varbit(self, place: str, kind: int, varbit: Expr) -> None:
+        """Extract one header with a varbit field; its errors are in the order of BMv2's."""
+        info = self.program.types[kind]
+        with self.w.block(""):
+            self.w(f"uint64_t bits = {self.c.index(varbit)};")
+            self.fail_if("bits % 8", "ParserInvalidArgument")
+            self.fail_if(f"len - at < {info.width // 8} + bits / 8", "PacketTooShort")
+            self.fail_if(f"bits > {info.max_width - info.width}", "HeaderTooShort")
+            self.w("uint32_t n = (uint32_t)(bits / 8);")
+            self.need(f"{info.width // 8} + n")
+            self.w(f"extract_{self.layout.types[kind]}(&{place}, d + at, n);\nat += {info.width // 8} + n;")
+
+    def extract_next(self, stack: int, varbit: Expr | None) -> None:
         """Extract the next element of a stack."""
         name, info = self.layout.stacks[stack], self.program.stacks[stack]
         self.fail_if(f"h->n_{name} >= {len(info.headers)}", "StackOutOfBounds")
-        self.extract(f"h->{name}[h->n_{name}]", info.type)
+        self.extract(f"h->{name}[h->n_{name}]", info.type, varbit)
         self.w(f"h->n_{name}++;")
 
     def advance(self, op: Advance) -> None:

@@ -76,7 +76,9 @@ def pipeline_variables(program: Program) -> dict[Position, str]:
     found = {}
     for header, instance in enumerate(program.headers):
         if instance.metadata and instance.stack is None and header not in whole:
-            for field in range(len(program.types[instance.type].fields)):
+            for field, info in enumerate(program.types[instance.type].fields):
+                if info.max_bytes:
+                    continue
                 names = [name for name, user in users.items() if (header, field) in user.fields]
                 if len(names) == 1 and names[0]:
                     found[header, field] = names[0]

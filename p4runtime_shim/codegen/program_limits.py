@@ -47,13 +47,13 @@ def input_bytes(program: Program, inputs: Iterable[CalcInput]) -> int:
     bits = 0
     for item in inputs:
         if isinstance(item, FieldRef):
-            bits += program.field(item).width
+            bits += program.field(item).width + 8 * program.field(item).max_bytes
         elif isinstance(item, ValidBit):
             bits += 1
         elif isinstance(item, Bits):
             bits += item.width
         elif isinstance(item, HeaderRef):
-            bits += program.type_of(item).width
+            bits += program.type_of(item).max_width
     return (bits + 7) // 8
 
 

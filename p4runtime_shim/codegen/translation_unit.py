@@ -228,14 +228,14 @@ def _deparser(layout: ProgramLayout, w: Writer) -> None:
     with w.block("static uint32_t headers_size(struct sw *s, struct sw_packet *p)"):
         w("struct phv *h = p->phv;\nupdate_checksums(s, p, h);\nuint32_t n = 0;")
         for header in program.deparser:
-            size = program.types[program.headers[header].type].width // 8
+            size = headers.wire_bytes(layout, program.headers[header].type, f"h->{layout.headers[header]}")
             w(f"if ({_valid(layout, header)})\n    n += {size};")
         w("return n;")
     with w.block("static void emit(const void *phv, uint8_t *d)"):
         w("const struct phv *h = phv;\n(void)h;\n(void)d;")
         for header in program.deparser:
             kind = program.headers[header].type
-            size = program.types[kind].width // 8
+            size = headers.wire_bytes(layout, kind, f"h->{layout.headers[header]}")
             with w.block(f"if ({_valid(layout, header)})"):
                 w(f"emit_{layout.types[kind]}(&h->{layout.headers[header]}, d);\nd += {size};")
 
@@ -268,7 +268,7 @@ def _descriptions(layout: ProgramLayout, w: Writer) -> None:
         for item in program.digests:
             w(f"{{{item.id}, {program_limits.digest_words(program, item)}}},")
         w("{0}")
-    headroom = sum(program.types[program.headers[header].type].width // 8 for header in program.deparser)
+    headroom = sum(program.types[program.headers[header].type].max_width // 8 for header in program.deparser)
     key_words = max([control_flow.TableShape.of(table).words for table in program.tables], default=0)
     with w.block("const struct sw_program sw_program =", "};"):
         w(f".abi = SW_ABI, .scratch = {calculations.scratch(program)}, .texts = {len(layout.texts)},")

@@ -23,6 +23,7 @@ from p4runtime_shim.program.model.expressions import (
     StackLast,
     Unary,
     ValidBit,
+    VarbitEqual,
     is_boolean,
 )
 from p4runtime_shim.program.symbol_table import SymbolTable
@@ -92,6 +93,24 @@ class ExpressionReader:
             return self.names.member(header, str(inner[1]), self.node)
         return self.names.field(inner, self.node)
 
+    def varbit(self, value: Any, depth: int = 0) -> FieldRef | None:
+        """A varbit field; None for anything else."""
+        while isinstance(value, dict) and value.get("type") == "expression":
+            value = value.get("value")
+            if isinstance(value, dict) and value.get("op") == "access_field":
+                header, place = self.header(value.get("left"), depth + 1), value.get("right")
+                varbit = self.names.type_of(header).varbit
+                return FieldRef(header, place) if varbit is not None and place == varbit else None
+        kind = value.get("type") if isinstance(value, dict) else None
+        if kind == "field" and isinstance(value["value"], list) and isinstance(value["value"][0], str):
+            found = self.names.any_field(value["value"], self.node)
+        elif kind == "stack_field":
+            stack, field = self.node.pair(value["value"])
+            found = self.names.any_member(StackLast(self.names.stack(stack, self.node)), field, self.node)
+        else:
+            return None
+        return found if isinstance(found, FieldRef) and self.names.is_varbit(found) else None
+
     def header(self, value: Any, depth: int = 0) -> HeaderExpr:
         """A header expression."""
         item = self.node.child(value)
@@ -153,6 +172,11 @@ class ExpressionReader:
             return Binary(op, self.boolean(left, deeper), self.boolean(right, deeper))
         if op in ("==", "!=") and self._is_header(left):
             return HeaderEqual(self.header(left, deeper), self.header(right, deeper), op == "!=")
+        if op in ("==", "!=") and (varbit := self.varbit(left, deeper)) is not None:
+            other = self.varbit(right, deeper)
+            if other is None:
+                node.unsupported("comparison of a varbit field with a number")
+            return VarbitEqual(varbit, other, op == "!=")
         if op in ("==", "!="):
             a, b = self.any(left, deeper), self.any(right, deeper)
             if is_boolean(a) != is_boolean(b):
@@ -179,4 +203,6 @@ class ExpressionReader:
         fields = self.names.type_of(header).fields
         if not isinstance(right, int) or not 0 <= right <= len(fields):
             node.fail("bad field offset")
+        if right == self.names.type_of(header).varbit:
+            node.unsupported(f"varbit field {fields[right].name!r} where a number is needed")
         return ValidBit(header) if right == len(fields) else FieldRef(header, right)

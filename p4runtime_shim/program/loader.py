@@ -195,7 +195,7 @@ def _calculation(names: SymbolTable, node: JsonNode) -> Calculation:
     for item in node.nodes("input", "input"):
         kind = item.text("type")
         if kind == "field":
-            inputs.append(names.field(item.raw("value"), node))
+            inputs.append(names.any_field(item.raw("value"), node))
         elif kind == "hexstr":
             value, width = node.hex(item.raw("value")), item.integer("bitwidth")
             if not 1 <= width <= limits.MAX_VALUE_BITS:
@@ -233,7 +233,7 @@ def _field_list(names: SymbolTable, node: JsonNode) -> FieldList:
     fields: list[FieldRef | ValidBit] = []
     for item in node.nodes("elements", "element"):
         if item.text("type") == "field":
-            fields.append(names.field(item.raw("value"), node))
+            fields.append(names.any_field(item.raw("value"), node))
         elif item.text("type") != "hexstr":
             node.unsupported(f"field list element of type {item.text('type')!r}")
     return FieldList(node.integer("id"), str(node.data.get("name", "")), tuple(fields))
@@ -241,6 +241,8 @@ def _field_list(names: SymbolTable, node: JsonNode) -> FieldList:
 
 def _digest(names: SymbolTable, node: JsonNode) -> FieldList:
     digest = _field_list(names, node)
+    if any(map(names.is_varbit, digest.fields)):
+        node.unsupported("digest with a varbit field")
     words = sum((names.width(item) + 63) // 64 for item in digest.fields)
     if words > _MAX_DIGEST_WORDS:
         node.unsupported(f"digest of {words * 64} bits (at most {_MAX_DIGEST_WORDS * 64})")

@@ -7,7 +7,8 @@ from typing import Any
 from p4runtime_shim import limits
 from p4runtime_shim.program.expression_reader import ExpressionReader
 from p4runtime_shim.program.json_node import JsonNode
-from p4runtime_shim.program.model.expressions import Const, FieldRef, StackLast, ValidBit
+from p4runtime_shim.program.model.actions import Primitive
+from p4runtime_shim.program.model.expressions import Const, Expr, FieldRef, StackLast, ValidBit
 from p4runtime_shim.program.model.parser import (
     Advance,
     Extract,
@@ -160,12 +161,8 @@ def _op(names: SymbolTable, node: JsonNode) -> ParserOp:
     if op == "shift":
         return Advance(_shift(node, params[0]))
     first = node.child(params[0])
-    if op == "extract":
-        if first.text("type") == "regular":
-            return Extract(names.header(first.raw("value"), node))
-        if first.text("type") == "stack":
-            return ExtractNext(names.stack(first.raw("value"), node))
-        return node.unsupported(f"extract to {first.text('type')!r}")
+    if op in ("extract", "extract_VL"):
+        return _extract(names, node, first, exprs.data(params[1]) if op == "extract_VL" and len(params) == 2 else None)
     if op == "set":
         return _set(names, node, exprs, params)
     if op == "verify" and len(params) == 2:
@@ -173,6 +170,22 @@ def _op(names: SymbolTable, node: JsonNode) -> ParserOp:
     if op == "advance":
         return Advance(exprs.data(params[0]))
     return node.unsupported(f"parser operation {op!r}")
+
+
+def _extract(names: SymbolTable, node: JsonNode, target: JsonNode, varbit: Expr | None) -> Extract | ExtractNext:
+    kind, value = target.text("type"), target.raw("value")
+    op: Extract | ExtractNext
+    if kind == "regular":
+        op = Extract(names.header(value, node), varbit)
+        type_ = names.types[names.headers[op.header].type]
+    elif kind == "stack":
+        op = ExtractNext(names.stack(value, node), varbit)
+        type_ = names.types[names.stacks[op.stack].type]
+    else:
+        node.unsupported(f"extract to {kind!r}")
+    if (type_.varbit is None) != (varbit is None):
+        node.unsupported(f"extract of {value!r} with{'out' if varbit is None else ''} a length of a varbit field")
+    return op
 
 
 def _shift(node: JsonNode, param: Any) -> Const:
@@ -185,9 +198,12 @@ def _shift(node: JsonNode, param: Any) -> Const:
     return Const(value * 8)
 
 
-def _set(names: SymbolTable, node: JsonNode, exprs: ExpressionReader, params: list[Any]) -> ParserSet:
+def _set(names: SymbolTable, node: JsonNode, exprs: ExpressionReader, params: list[Any]) -> ParserOp:
     if len(params) != 2:
         node.fail("set needs two parameters")
+    varbits = exprs.varbit(params[0]), exprs.varbit(params[1])
+    if varbits[0] is not None and varbits[1] is not None:
+        return ParserCall(Primitive("assign_VL", (varbits[0], varbits[1]), node.source))
     target = exprs.data(params[0])
     if not isinstance(target, FieldRef):
         node.unsupported("set of something that is not a field")
@@ -209,7 +225,7 @@ def read_deparser(names: SymbolTable, root: JsonNode) -> tuple[int, ...]:
         first = next(node.nodes("primitives", "deparser primitive"))
         first.unsupported(f"primitive {first.data.get('op')!r}")
     order = tuple(names.header(name, node) for name in node.items("order"))
-    if sum(names.types[names.headers[header].type].width for header in order) > 8 * limits.MAX_HEADERS_BYTES:
+    if sum(names.types[names.headers[header].type].max_width for header in order) > 8 * limits.MAX_HEADERS_BYTES:
         node.unsupported(f"more than {limits.MAX_HEADERS_BYTES} bytes of headers")
     for header in order:
         if names.types[names.headers[header].type].width % 8:

@@ -1,7 +1,8 @@
 """Reads primitive calls and checks their arguments; primitives that are not listed here are rejected at load time.
 
-A signature has one word per argument: `lvalue` (a field that is written), `data`, `bool_data` (data used as a boolean),
-`header`, `stack`, `offset` (position of a primitive), `text`, `values`, or the kind of a named object.
+A signature has one word per argument: `lvalue` (a field that is written), `varbit` (a varbit field), `data`,
+`bool_data` (data used as a boolean), `header`, `stack`, `offset` (position of a primitive), `text`, `values`, or the
+kind of a named object.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "shift_right": ("lvalue", "data", "data"),
     "modify_field_rng_uniform": ("lvalue", "data", "data"),
     "modify_field_with_hash_based_offset": ("lvalue", "data", "calculation", "data"),
+    "assign_VL": ("varbit", "varbit"),
     "assign_header": ("header", "header"),
     "copy_header": ("header", "header"),
     "assign_header_stack": ("stack", "stack"),
@@ -60,7 +62,6 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 
 # BMv2's other primitives.
 _REFUSED = {
-    "assign_VL": "assignment of a varbit field",
     "assign_union": "assignment of a header union",
     "assign_union_stack": "assignment of a stack of header unions",
 }
@@ -89,6 +90,11 @@ def _argument(names: SymbolTable, node: JsonNode, kind: str, param: Any) -> Arg:
     item = node.child(param)
     if kind == "header":
         return HeaderArg(exprs.header(param))
+    if kind == "varbit":
+        varbit = exprs.varbit(param)
+        if varbit is None:
+            node.fail("no varbit field where one is needed")
+        return varbit
     if kind == "stack":
         if item.text("type") != "header_stack":
             node.unsupported(f"stack of type {item.text('type')!r}")

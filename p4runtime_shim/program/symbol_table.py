@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from p4runtime_shim import limits
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.program.json_node import JsonNode
@@ -35,7 +37,8 @@ class SymbolTable:
                     node.fail(f"bad field {item!r}")
                 name, width = item[0], item[1]
                 if width == "*":
-                    node.unsupported(f"varbit field {name!r}")
+                    fields.append(Field(name, 0, False, offset))
+                    continue
                 if type(width) is not int or width < 0:
                     node.fail(f"bad width of field {name!r}")
                 if width == 0:
@@ -50,7 +53,7 @@ class SymbolTable:
                 fields.append(Field(name, width, signed, offset))
                 offset += width
             self.type_index[node.text("name")] = len(self.types)
-            self.types.append(HeaderType(node.text("name"), tuple(fields), offset))
+            self.types.append(_header_type(node, fields, offset))
 
     def _refuse_unions(self, root: JsonNode) -> None:
         """Reject instances of header unions; a type alone does no harm."""
@@ -82,7 +85,7 @@ class SymbolTable:
             by_id[node.integer("id")] = len(self.headers)
             self.header_index[node.text("name")] = len(self.headers)
             self.headers.append(Header(node.text("name"), kind, metadata))
-        bits = sum(self.types[header.type].width for header in self.headers)
+        bits = sum(self.types[header.type].max_width for header in self.headers)
         if bits > 8 * limits.MAX_HEADERS_BYTES:
             root.unsupported(f"headers and metadata of {bits // 8} bytes (at most {limits.MAX_HEADERS_BYTES})")
         for node in root.nodes("header_stacks", "header stack"):
@@ -132,7 +135,14 @@ class SymbolTable:
         return self.types[self.stacks[header.stack].type]
 
     def member(self, header: HeaderExpr, field: str, node: JsonNode) -> FieldRef | ValidBit:
-        """A field of a header by name."""
+        """A field of a header by name, that is a number."""
+        found = self.any_member(header, field, node)
+        if self.is_varbit(found):
+            node.unsupported(f"varbit field {field!r} where a number is needed")
+        return found
+
+    def any_member(self, header: HeaderExpr, field: str, node: JsonNode) -> FieldRef | ValidBit:
+        """A field of a header by name, which may be a varbit one."""
         if field == VALID:
             return ValidBit(header)
         for position, item in enumerate(self.type_of(header).fields):
@@ -140,11 +150,37 @@ class SymbolTable:
                 return FieldRef(header, position)
         return node.fail(f"unknown field {field!r} of header type {self.type_of(header).name!r}")
 
+    def is_varbit(self, ref: FieldRef | ValidBit) -> bool:
+        """Whether a field is a varbit one."""
+        return isinstance(ref, FieldRef) and self.type_of(ref.header).varbit == ref.field
+
+    def any_field(self, value: object, node: JsonNode) -> FieldRef | ValidBit:
+        """A [header, field] pair, which may be a varbit field."""
+        header, field = node.pair(value)
+        return self.any_member(HeaderRef(self.header(header, node)), field, node)
+
     def field(self, value: object, node: JsonNode) -> FieldRef | ValidBit:
-        """A [header, field] pair."""
+        """A [header, field] pair that is a number."""
         header, field = node.pair(value)
         return self.member(HeaderRef(self.header(header, node)), field, node)
 
     def width(self, ref: FieldRef | ValidBit) -> int:
         """Width of a field in bits."""
         return 1 if isinstance(ref, ValidBit) else self.type_of(ref.header).fields[ref.field].width
+
+
+def _header_type(node: JsonNode, fields: list[Field], width: int) -> HeaderType:
+    """A header type, with the length of its varbit field, which has no width of its own."""
+    places = [position for position, field in enumerate(fields) if field.width == 0]
+    if not places:
+        return HeaderType(node.text("name"), tuple(fields), width)
+    place = places[0]
+    if len(places) > 1:
+        node.unsupported(f"second varbit field {fields[places[1]].name!r}")
+    if node.has("length_exp"):
+        node.unsupported(f"varbit field {fields[place].name!r} with a length of the header type (length_exp)")
+    most = node.integer("max_length") - width // 8
+    if not 1 <= most <= limits.MAX_HEADERS_BYTES:
+        node.fail(f"bad max_length for varbit field {fields[place].name!r}")
+    fields[place] = replace(fields[place], max_bytes=most)
+    return HeaderType(node.text("name"), tuple(fields), width, place)

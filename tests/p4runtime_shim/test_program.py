@@ -18,11 +18,6 @@ from tests.p4runtime_shim.builder import Builder, call, const, expression, field
 Change = Callable[[Builder], object]
 
 
-def _varbit(builder: Builder) -> None:
-    builder.header_type("options_t", [("length", 8)])
-    builder.data["header_types"][-1]["fields"].append(["rest", "*"])
-
-
 def _union(builder: Builder) -> None:
     builder.data["header_union_types"].append({"name": "u_t", "id": 0, "headers": []})
     builder.data["header_unions"].append({"name": "u", "id": 0, "union_type": "u_t", "header_ids": []})
@@ -94,7 +89,6 @@ def _endless_shift(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("change", "construct", "place"),
     [
-        (_varbit, "varbit field 'rest' in header type options_t", ("test.p4", 0)),
         (_union, "header union 'u' (", ("test.p4", 0)),
         (_union_header, "header union 'addr' (", ("test.p4", 0)),
         (_union_stack, "stack of header unions 'addrs' (", ("test.p4", 0)),

@@ -1,8 +1,8 @@
 """Expressions, as trees of small classes.
 
 There are three kinds of expressions: data (unbounded integers, as in BMv2, truncated only when stored), booleans
-(operators in `BOOLEAN_OPS`, `BoolConst` and `HeaderEqual`), and headers (`HeaderExpr`: an instance, or a stack element
-known only at run time). Leaves refer to headers, fields and registers by position.
+(operators in `BOOLEAN_OPS`, `BoolConst`, `HeaderEqual`, `VarbitEqual`), and headers (`HeaderExpr`: an instance, or a
+stack element known only at run time). Leaves refer to headers, fields and registers by position.
 """
 
 from __future__ import annotations
@@ -122,8 +122,28 @@ class HeaderEqual:
     negated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class VarbitEqual:
+    """Boolean: two varbit fields have the same length and bits."""
+
+    left: FieldRef
+    right: FieldRef
+    negated: bool
+
+
 Expr = (
-    Const | BoolConst | FieldRef | ValidBit | Local | RegisterCell | StackCount | Unary | Binary | Choice | HeaderEqual
+    Const
+    | BoolConst
+    | FieldRef
+    | ValidBit
+    | Local
+    | RegisterCell
+    | StackCount
+    | Unary
+    | Binary
+    | Choice
+    | HeaderEqual
+    | VarbitEqual
 )
 
 
@@ -136,4 +156,4 @@ def is_boolean(expr: Expr) -> bool:
         return expr.op in BOOLEAN_OPS
     if isinstance(expr, Choice):
         return is_boolean(expr.yes)
-    return isinstance(expr, BoolConst | HeaderEqual)
+    return isinstance(expr, BoolConst | HeaderEqual | VarbitEqual)

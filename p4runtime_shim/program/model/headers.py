@@ -11,21 +11,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a header type: width in bits, offset in bits from the start of the header."""
+    """A field of a header type: width in bits, offset in bits from the start of the header.
+
+    A varbit field has width 0, and holds `max_bytes` at most; offsets of the fields behind it are without its bytes.
+    """
 
     name: str
     width: int
     signed: bool
     offset: int
+    max_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderType:
-    """A header type; `width` is the sum of its fields, a multiple of 8 for headers on the wire."""
+    """A header type; `width` is the sum of its fields but the varbit one, a multiple of 8 for headers on the wire.
+
+    `varbit` is the position of its varbit field.
+    """
 
     name: str
     fields: tuple[Field, ...]
     width: int
+    varbit: int | None = None
+
+    @property
+    def max_width(self) -> int:
+        """The width with the longest varbit field."""
+        return self.width + 8 * sum(field.max_bytes for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@ class Lookahead:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """Extract one header."""
+    """Extract one header, with so many bits of its varbit field if it has one."""
 
     header: int
+    varbit: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class ExtractNext:
     """Extract into the next element of a stack."""
 
     stack: int
+    varbit: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
