@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import json
 import logging
 import time
 from collections import Counter
@@ -204,7 +203,7 @@ class ControllerService(pb_grpc.ControllerServicer):
         try:
             program = P4Program(request.name, request.json.decode(), request.p4info.decode())
             await self._tables.load_program(program)
-        except (UnicodeDecodeError, text_format.ParseError, json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, text_format.ParseError) as error:
             raise FabricError(f"{request.name or 'the program'} is no compiled P4 program: {error}") from None
         return pb.LoadProgramResponse()
 

@@ -53,7 +53,7 @@ def compile_text(text: str, name: str = "program.p4", defines: Mapping[str, str]
 
 def _compile(source: SourceText, includes: Includes, defines: Mapping[str, str]) -> Compiled:
     diagnostics = Diagnostics()
-    with _deep_recursion():
+    with deep_recursion():
         program = parse(Preprocessor(includes, defines, diagnostics).run(source), diagnostics)
         lowered = v1model.lower(check(program, diagnostics), diagnostics)
         info = p4info.write(lowered, diagnostics)
@@ -61,7 +61,8 @@ def _compile(source: SourceText, includes: Includes, defines: Mapping[str, str])
 
 
 @contextmanager
-def _deep_recursion() -> Iterator[None]:
+def deep_recursion() -> Iterator[None]:
+    """Inside it every pass may recurse as deeply as the parser lets programs be nested."""
     old = sys.getrecursionlimit()
     sys.setrecursionlimit(max(old, _RECURSION_LIMIT))
     try:

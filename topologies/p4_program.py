@@ -8,7 +8,6 @@ has made. Another program is compiled likewise, or read as BMv2's JSON with P4In
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import p4compiler
 import p4src
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
 from topologies.entries import SwitchEntries, switch_entries
 from topologies.errors import FabricError
@@ -97,7 +96,14 @@ def read_program(file: Path) -> P4Program:
     """
     if file.suffix == ".json":
         p4info = file.with_suffix(".p4info.txtpb")
-        return P4Program(file.name, _text(file), _text(p4info) if p4info.exists() else "", source=str(file.absolute()))
+        program = P4Program(
+            file.name, _text(file), _text(p4info) if p4info.exists() else "", source=str(file.absolute())
+        )
+        try:
+            program.tables()
+        except ValueError as error:
+            raise FabricError(f"{file} is no JSON: {error}") from None
+        return program
     if file.suffix != ".p4":
         raise FabricError(f"{file} is no P4 program: give a .p4 file, or BMv2's JSON, which ends in .json")
     try:
@@ -135,7 +141,7 @@ def left_out(fabric: Fabric, program: P4Program) -> str:
 
 @functools.lru_cache(maxsize=16)  # a fleet asks for every switch, and at every fault
 def _owner_names(text: str) -> frozenset[str]:
-    pipelines = _list(json.loads(text), "pipelines")
+    pipelines = _list(strict_json.loads(text), "pipelines")
     owners = (one for part in pipelines for kind in ("tables", "action_profiles") for one in _list(part, kind))
     return frozenset(str(owner.get("name", "")).rpartition(".")[2] for owner in owners)
 

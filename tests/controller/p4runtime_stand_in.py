@@ -45,6 +45,8 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         self.refuse_devices: dict[int, str] = {}  # why each of them refuses a pipeline
         self.answering = threading.Event()  # cleared while streams and writes wait, as in a process that is stopped
         self.answering.set()
+        self._late = threading.Condition()
+        self._waiting_writes = 0  # which are carried out before anything of a new stream
         self.reading = threading.Event()  # cleared while reads of the device `slow` wait
         self.reading.set()
         self.slow = 0
@@ -52,6 +54,8 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
     def StreamChannel(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
         for request in requests:
             self.answering.wait(60)
+            with self._late:
+                self._late.wait_for(lambda: not self._waiting_writes, 60)
             if request.HasField("arbitration"):
                 answer = p4r.StreamMessageResponse()
                 answer.arbitration.CopyFrom(request.arbitration)
@@ -79,13 +83,22 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
         return p4r.SetForwardingPipelineConfigResponse()
 
     def Write(self, request: Any, context: Any) -> Any:  # noqa: N802
-        self.answering.wait(60)
         device = self.devices[request.device_id]
-        device.writes += 1
-        errors = [self._update(request.device_id, device, update) for update in request.updates]
+        with self._late:
+            self._waiting_writes += 1
+        self.answering.wait(60)
+        with self._late:
+            device.writes += 1
+            errors = [self._update(request.device_id, device, update) for update in request.updates]
+            self._waiting_writes -= 1
+            self._late.notify_all()
         if any(error.canonical_code for error in errors):
             self._fail(context, errors)
         return p4r.WriteResponse()
+
+    def waits(self) -> bool:
+        """Whether a write waits."""
+        return self._waiting_writes > 0
 
     def Read(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         device = self.devices[request.device_id]

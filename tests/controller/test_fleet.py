@@ -248,6 +248,7 @@ def test_a_fault_refused_by_an_unresponsive_switch_is_absent_when_it_answers_aga
             with pytest.raises(ControllerError, match="t1-0@p0 does not answer, so it can make no fault"):
                 await fleet.set_faults(entries_of(fabric, [Blackhole("t1-0@p0")]))
             assert not fleet.status.ready
+            await until_async(stand_in.waits, "the fault's write to have come")
             stand_in.answering.set()
             assert await fleet.wait_verified(20)
             assert sum(device.writes for device in stand_in.devices.values()) > writes, "it made the change after all"

@@ -17,13 +17,13 @@ from mininet.cli import CLI
 from mrc_lab.fabric.emulation import running
 from mrc_lab.perf.cases import CASES
 from mrc_lab.prompt.perf_commands import PerfCommands
+from tests.integration.names import own
 from tests.mrc_lab.perf.printed import footer, rows
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
-NAME = "it-perf"
 RATE = 50_000_000
 FRAME = 4242  # bytes of a full data packet on the wire
 LISTENING = (  # sockets are listed in the namespace they were made in
@@ -58,7 +58,7 @@ class Tools(PerfCommands, CLI):
 
 @pytest.fixture(scope="module")
 def world():
-    with running(multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=RATE)) as world:
+    with running(multi_plane_clos(own("perf"), planes=2, t0=2, t1=2, hosts=4, rate_bps=RATE)) as world:
         yield world
 
 
@@ -144,7 +144,7 @@ def test_mrc_ping_names_a_path_that_is_down(world, tools):
     assert "processing at h3 excluded" in output
     assert "status 0" in output
     assert tools.ask("mrc_ping h1 h9") == (
-        ["mrc_ping: Fabric it-perf has no host h9.", "Its hosts are h1, h2, h3, h4."],
+        [f"mrc_ping: Fabric {own('perf')} has no host h9.", "Its hosts are h1, h2, h3, h4."],
         True,
     )
 
@@ -152,7 +152,16 @@ def test_mrc_ping_names_a_path_that_is_down(world, tools):
 @pytest.mark.parametrize("transport", ["mrc", "rc"])
 def test_a_link_down_loses_no_byte(world, tmp_path, transport):
     out = tmp_path / "out.json"
-    command = [sys.executable, "-m", "mrc_lab.perf", "all_reduce_perf", "--fabric", NAME, "--transport", transport]
+    command = [
+        sys.executable,
+        "-m",
+        "mrc_lab.perf",
+        "all_reduce_perf",
+        "--fabric",
+        own("perf"),
+        "--transport",
+        transport,
+    ]
     command += ["-b", "512K", "-n", "12", "-w", "1", "-c", "2", "-J", str(out)]
     link = "t0-0:t1-1@p1"
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -171,7 +180,7 @@ def test_a_link_down_loses_no_byte(world, tmp_path, transport):
 
 
 def test_an_interrupted_run_leaves_nothing(world):
-    command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", NAME, "-b", "1M", "-n", "1000"]
+    command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", own("perf"), "-b", "1M", "-n", "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         pids = []
         for line in process.stdout:

@@ -353,7 +353,7 @@ def test_kernel_switches_make_every_fault_in_simulation():
 
 def test_a_program_without_tables_of_faults_refuses_them(world):
     nothing = write_entries._Names({}, {})
-    refused = pytest.raises(FaultError, match="has no table arrival_fault: is p4src/build/ of the same version")
+    refused = pytest.raises(FaultError, match="has no table arrival_fault")
     with refused, mock.patch.object(write_entries, "_names", return_value=nothing):
         world.faults.loss("*", 0.5)
     assert world.faults.list() == ()

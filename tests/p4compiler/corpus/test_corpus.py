@@ -18,7 +18,7 @@ from google.protobuf import text_format
 import p4compiler
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.pipeline import Pipeline
-from tests.p4compiler.corpus import differences, stf
+from tests.p4compiler.corpus import differences, midend, stf
 
 _PATH = os.environ.get("P4C_PATH", "")
 TESTDATA = Path(_PATH) / "testdata"
@@ -96,6 +96,26 @@ def test_negative_programs_are_errors_at_the_line_that_p4c_names() -> None:
                 missed.append(path.stem)
     assert len(missed) <= 0.1 * len(paths), missed
     assert {*missed} == {*differences.OTHER_ERRORS}
+
+
+def test_programs_do_what_they_do_after_the_midend_of_p4c() -> None:
+    """Of those that compile and that the embedded switch takes, as they are and as the midend leaves them."""
+    different, count = [], 0
+    for path in programs():
+        after = TESTDATA / "p4_16_samples_outputs" / f"{path.stem}-midend.p4"
+        if not after.exists():
+            continue
+        try:
+            both = [Pipeline.load(midend.json_of(each)) for each in (path, after)]
+        except (p4compiler.P4Error, Unsupported) as error:
+            print(f"{path.stem}: {str(error).splitlines()[0]}")
+            continue
+        count += 1
+        if found := midend.differences(*both, path.stem):
+            print(f"{path.stem}: {found}")
+            different.append(path.stem)
+    assert {*different} == {*differences.OTHER_BEHAVIOUR}
+    assert count >= 390
 
 
 def test_packets_of_stf_tests() -> None:
