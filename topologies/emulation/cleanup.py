@@ -76,7 +76,12 @@ def clean_all(*, root: Path = DEFAULT_ROOT, force: bool = False) -> list[Cleanup
         names |= {mark.fabric for _, mark in _marked()}
     if not force:
         names = {name for name in names if RunDirectory(name, root).owner() is None and not _live(name)}
-    reports = [clean(name, root=root, force=force) for name in sorted(names)]
+    reports = []
+    for name in sorted(names):
+        with contextlib.suppress(
+            *() if force else (InUseError,)
+        ):  # somebody has brought it up meanwhile, or cleans too
+            reports.append(clean(name, root=root, force=force))
     return [report for report in reports if report]
 
 
