@@ -16,6 +16,7 @@ from p4runtime_shim.program.model.actions import (
     Primitive,
     StackArg,
     TextArg,
+    UnionArg,
 )
 from p4runtime_shim.program.model.expressions import Binary, Const, Expr, FieldRef, HeaderExpr, RegisterCell
 
@@ -97,7 +98,7 @@ class Statement:
     def data(self, position: int) -> Expr:
         """A data argument."""
         arg = self.args[position]
-        assert not isinstance(arg, HeaderArg | StackArg | ObjectArg | TextArg | ListArg)
+        assert not isinstance(arg, HeaderArg | StackArg | UnionArg | ObjectArg | TextArg | ListArg)
         return arg
 
     def number(self, position: int) -> str:
@@ -183,11 +184,13 @@ class Statement:
             self.w(f"struct {name} *t = &{place};")
             self.w("memset(t, 0, sizeof *t);\nt->valid = 1;")
             self.w(f"p->length += {kind.width // 8};")
+            self.c.invalidate_others(header, self.w)
 
     def do_add_header_fast(self) -> None:
         """setValid; the fields keep their values."""
         if not self.c.is_metadata(self.header(0)):
             self.w(f"{self.c.header(self.header(0))}.valid = 1;")
+            self.c.invalidate_others(self.header(0), self.w)
 
     def do_remove_header(self) -> None:
         """SetInvalid."""
@@ -201,25 +204,41 @@ class Statement:
 
     def do_assign_header(self) -> None:
         """Copy the validity, and the fields if the source is valid."""
-        left, right = self.c.header(self.header(0)), self.c.header(self.header(1))
-        if left == right:
-            return
-        if self.layout.type_index(self.header(0)) != self.layout.type_index(self.header(1)):
-            self._assign_fields()
-            return
-        name = self.layout.types[self.layout.type_index(self.header(0))]
-        with self.w.block(""):
-            self.w(f"struct {name} *to = &{left};\nconst struct {name} *from = &{right};")
-            if self.c.is_metadata(self.header(1)):
-                self.w("*to = *from;\nto->valid = 1;")
-            else:
-                self.w("if (from->valid)\n    *to = *from;\nelse\n    to->valid = 0;")
+        self._copy_header(self.header(0), self.header(1))
 
     do_copy_header = do_assign_header
 
-    def _assign_fields(self) -> None:
+    def do_assign_union(self) -> None:
+        """Copy all members of a union."""
+        to, source = self.args
+        assert isinstance(to, UnionArg)
+        assert isinstance(source, UnionArg)
+        if len(to.headers) != len(source.headers):
+            raise self.c.intervals.unsupported("assignment between header unions of different type")
+        for left, right in zip(to.headers, source.headers, strict=True):
+            self._copy_header(left, right)
+
+    def _copy_header(self, left: HeaderExpr, right: HeaderExpr) -> None:
+        to, source = self.c.header(left), self.c.header(right)
+        if to == source:
+            return
+        if self.layout.type_index(left) != self.layout.type_index(right):
+            self._assign_fields(left, right)
+            return
+        name = self.layout.types[self.layout.type_index(left)]
+        with self.w.block(""):
+            self.w(f"struct {name} *to = &{to};\nconst struct {name} *from = &{source};")
+            if self.c.is_metadata(right):
+                self.w("*to = *from;\nto->valid = 1;")
+                self.c.invalidate_others(left, self.w)
+                return
+            with self.w.block("if (from->valid)"):
+                self.w("*to = *from;")
+                self.c.invalidate_others(left, self.w)
+            self.w("else\n    to->valid = 0;")
+
+    def _assign_fields(self, left: HeaderExpr, right: HeaderExpr) -> None:
         """Copy between header types with fields of equal width."""
-        left, right = self.header(0), self.header(1)
         mine, theirs = self.layout.program.type_of(left), self.layout.program.type_of(right)
         if [(f.width, f.max_bytes) for f in mine.fields] != [(f.width, f.max_bytes) for f in theirs.fields]:
             raise self.c.intervals.unsupported("assignment between headers of different layout")
@@ -227,18 +246,27 @@ class Statement:
             for position in range(len(mine.fields)):
                 self.w(f"{self.c.place(FieldRef(left, position))} = {self.c.place(FieldRef(right, position))};")
             self.w(f"{self.c.header(left)}.valid = 1;")
+            self.c.invalidate_others(left, self.w)
         self.w(f"else {{\n    {self.c.header(left)}.valid = 0;\n}}")
 
     def do_assign_header_stack(self) -> None:
         """Copy all elements and the count."""
-        left, right = self.stack(0), self.stack(1)
-        stacks = self.layout.program.stacks
+        stacks, names = self.layout.program.stacks, self.layout.stacks
+        left, right = self._stacks(self.stack(0)), self._stacks(self.stack(1))
         if left == right:
             return
-        if stacks[left].type != stacks[right].type or len(stacks[left].headers) != len(stacks[right].headers):
+        shapes = [[(stacks[item].type, len(stacks[item].headers)) for item in side] for side in (left, right)]
+        if shapes[0] != shapes[1]:
             raise self.c.intervals.unsupported("assignment between header stacks of different type")
-        to, source = self.layout.stacks[left], self.layout.stacks[right]
-        self.w(f"memcpy(h->{to}, h->{source}, sizeof h->{to});\nh->n_{to} = h->n_{source};")
+        for to, source in zip(left, right, strict=True):
+            self.w(f"memcpy(h->{names[to]}, h->{names[source]}, sizeof h->{names[to]});")
+        self.w(f"h->{self.layout.count(left[0])} = h->{self.layout.count(right[0])};")
+
+    do_assign_union_stack = do_assign_header_stack
+
+    def _stacks(self, stack: int) -> tuple[int, ...]:
+        """The stacks that a stack consists of: several for unions."""
+        return self.layout.program.stacks[stack].members or (stack,)
 
     def do_push(self) -> None:
         """push_front (P4-16): the stack moves up, the new elements are invalid."""
@@ -250,19 +278,22 @@ class Statement:
 
     def _move_stack(self, op: str) -> None:
         stack = self.stack(0)
-        name, depth = self.layout.stacks[stack], len(self.layout.program.stacks[stack].headers)
+        count, depth = f"h->{self.layout.count(stack)}", len(self.layout.program.stacks[stack].headers)
         with self.w.block(""):
             self.w(f"uint64_t n = {self.c.index(self.data(1))}, depth = {depth};")
             self.w("n = n < depth ? n : depth;")
-            size = f"sizeof h->{name}[0]"
+            for name in (self.layout.stacks[item] for item in self._stacks(stack)):
+                size = f"sizeof h->{name}[0]"
+                if op == "push":
+                    self.w(f"memmove(&h->{name}[n], &h->{name}[0], (depth - n) * {size});")
+                    self.w(f"memset(&h->{name}[0], 0, n * {size});")
+                else:
+                    self.w(f"memmove(&h->{name}[0], &h->{name}[n], (depth - n) * {size});")
+                    self.w(f"memset(&h->{name}[depth - n], 0, n * {size});")
             if op == "push":
-                self.w(f"memmove(&h->{name}[n], &h->{name}[0], (depth - n) * {size});")
-                self.w(f"memset(&h->{name}[0], 0, n * {size});")
-                self.w(f"h->n_{name} = (uint16_t)(h->n_{name} + n < depth ? h->n_{name} + n : depth);")
+                self.w(f"{count} = (uint16_t)({count} + n < depth ? {count} + n : depth);")
             else:
-                self.w(f"memmove(&h->{name}[0], &h->{name}[n], (depth - n) * {size});")
-                self.w(f"memset(&h->{name}[depth - n], 0, n * {size});")
-                self.w(f"h->n_{name} = (uint16_t)(h->n_{name} > n ? h->n_{name} - n : 0);")
+                self.w(f"{count} = (uint16_t)({count} > n ? {count} - n : 0);")
 
     # --- drop, clone, resubmit, recirculate ---
 

@@ -122,8 +122,8 @@ class Costs:
         if isinstance(item, ExtractNext):
             return program.types[program.stacks[item.stack].type].max_width // 64
         if isinstance(item, StackArg):
-            stack = program.stacks[item.stack]
-            return len(stack.headers) * (1 + program.types[stack.type].max_width // 64)
+            stacks = [program.stacks[stack] for stack in program.stacks[item.stack].members or (item.stack,)]
+            return sum(len(stack.headers) * (1 + program.types[stack.type].max_width // 64) for stack in stacks)
         return 32 if isinstance(item, Local) else 0
 
 

@@ -9,6 +9,8 @@ compiler warnings.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from p4runtime_shim.codegen.c_integers import (
     I64,
     U64,
@@ -25,6 +27,7 @@ from p4runtime_shim.codegen.c_integers import (
     storage,
     unsigned,
 )
+from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.intervals import Intervals, cast_width
 from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.actions import SourceInfo
@@ -78,7 +81,7 @@ class ExpressionCompiler:
         if isinstance(expr, RegisterCell):
             return self._register(expr)
         if isinstance(expr, StackCount):
-            count = f"(uint64_t)h->n_{self.layout.stacks[expr.stack]}"
+            count = f"(uint64_t)h->{self.layout.count(expr.stack)}"
             return f"({count} - 1)" if expr.minus_one else f"({count})", U64
         if isinstance(expr, Unary):
             return self._exact_unary(expr)
@@ -361,6 +364,19 @@ class ExpressionCompiler:
     def valid(self, header: HeaderExpr) -> str:
         """The validity of a header."""
         return "1" if self.is_metadata(header) else f"{self.header(header)}.valid"
+
+    def invalidate_others(self, header: HeaderExpr, w: Writer) -> None:
+        """A member of a union became valid, if the header is one: no other is."""
+        others: list[HeaderExpr] = []
+        if isinstance(header, HeaderRef):
+            union = self.program.headers[header.header].union
+            if union is not None:
+                others = [HeaderRef(other) for other in self.program.unions[union] if other != header.header]
+        else:
+            members = self.program.stacks[header.stack].members
+            others = [replace(header, stack=other) for other in members if other != header.stack]
+        for other in others:
+            w(f"{self.header(other)}.valid = 0;")
 
     def boolean(self, expr: Expr) -> str:
         """A condition as a C int."""

@@ -32,7 +32,8 @@ def structs(layout: ProgramLayout, w: Writer) -> None:
                 w(f"struct {layout.types[header.type]} {name};")
         for stack, name in zip(program.stacks, layout.stacks, strict=True):
             w(f"struct {layout.types[stack.type]} {name}[{len(stack.headers)}], x_{name};")
-            w(f"uint16_t n_{name};")
+        for count in dict.fromkeys(map(layout.count, range(len(program.stacks)))):
+            w(f"uint16_t {count};")
         w("uint8_t end;")
     for part in (program.ingress, program.egress):
         with w.block(f"struct {part.name}_variables", "};"):

@@ -6,7 +6,8 @@ influence the text that the C compiler reads.
 
 Fields are the smallest native unsigned integer that holds them (unsigned __int128 up to 128 bits), or a wN_t of 64-bit
 limbs (engine/wide.h). Signed fields are stored as two's complement and sign-extended when read. Every header struct
-ends in `valid`; a stack is an array of structs and a count `n_<stack>`. Fields that are variables of one pipeline
+ends in `valid`; a stack is an array of structs and a count `n_<stack>`; a stack of unions is an array for each
+member. Fields that are variables of one pipeline
 (``pipeline_variables``) are in no header but in a struct of their own, `locals`.
 """
 
@@ -84,9 +85,14 @@ class ProgramLayout:
             return f"h->{self.headers[header.header]}"
         stack = self.stacks[header.stack]
         if isinstance(header, StackLast):
-            return f"(*at_{stack}(h, (uint64_t)h->n_{stack} - 1))"
+            return f"(*at_{stack}(h, (uint64_t)h->{self.count(header.stack)} - 1))"
         assert isinstance(header, StackItem)
         return f"(*at_{stack}(h, {index}))"
+
+    def count(self, stack: int) -> str:
+        """The member of `struct phv` that counts a stack's elements."""
+        members = self.program.stacks[stack].members
+        return f"n_{self.stacks[members[0] if members else stack]}"
 
     def in_packets(self, kind: int, field: int) -> bool:
         """Whether a field of a header type is part of packets."""

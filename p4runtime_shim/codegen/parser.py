@@ -13,7 +13,7 @@ from p4runtime_shim.codegen.control_flow import store_key
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
 from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.actions import Primitive, SourceInfo
-from p4runtime_shim.program.model.expressions import Const, Expr, ValidBit
+from p4runtime_shim.program.model.expressions import Const, Expr, HeaderRef, StackLast, ValidBit
 from p4runtime_shim.program.model.parser import (
     Advance,
     Extract,
@@ -45,8 +45,8 @@ def function(layout: ProgramLayout, w: Writer) -> None:
         no_error = program.errors["NoError"]
         w(f"uint32_t at = 0, error = {no_error}u, visits = 0;")
         w("(void)s;\n(void)h;\n(void)d;\n(void)len;\n(void)visits;")
-        for stack in layout.stacks:
-            w(f"h->n_{stack} = 0;")
+        for count in dict.fromkeys(map(layout.count, range(len(layout.stacks)))):
+            w(f"h->{count} = 0;")
         if program.parser.start is not None:
             reachable = _reachable(program.parser.states, program.parser.start)
             w(f"goto {_label(program.parser.start)};")
@@ -98,6 +98,7 @@ class StateWriter:
         for op in self.state.ops:
             if isinstance(op, Extract):
                 self.extract(f"h->{self.layout.headers[op.header]}", self.program.headers[op.header].type, op.varbit)
+                self.c.invalidate_others(HeaderRef(op.header), self.w)
             elif isinstance(op, ExtractNext):
                 self.extract_next(op.stack, op.varbit)
             elif isinstance(op, ParserSet):
@@ -149,10 +150,11 @@ class StateWriter:
 
     def extract_next(self, stack: int, varbit: Expr | None) -> None:
         """Extract the next element of a stack."""
-        name, info = self.layout.stacks[stack], self.program.stacks[stack]
-        self.fail_if(f"h->n_{name} >= {len(info.headers)}", "StackOutOfBounds")
-        self.extract(f"h->{name}[h->n_{name}]", info.type, varbit)
-        self.w(f"h->n_{name}++;")
+        info, count = self.program.stacks[stack], f"h->{self.layout.count(stack)}"
+        self.fail_if(f"{count} >= {len(info.headers)}", "StackOutOfBounds")
+        self.extract(f"h->{self.layout.stacks[stack]}[{count}]", info.type, varbit)
+        self.w(f"{count}++;")
+        self.c.invalidate_others(StackLast(stack), self.w)
 
     def advance(self, op: Advance) -> None:
         """Skip whole bytes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 from p4runtime_shim import limits
@@ -29,6 +31,10 @@ from p4runtime_shim.program.model.expressions import (
 from p4runtime_shim.program.symbol_table import SymbolTable
 
 _DATA_OPS = frozenset({"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "two_comp_mod", "sat_cast", "usat_cast"})
+_OF_HEADERS = {
+    "header": ("dereference_header_stack", "dereference_stack", "access_union_header"),
+    "header_union": ("dereference_union_stack",),
+}
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
@@ -76,12 +82,38 @@ class ExpressionReader:
         if kind == "stack_field":
             stack, field = self.node.pair(inner)
             return self.names.member(StackLast(self.names.stack(stack, self.node)), field, self.node)
+        if kind == "union_stack_field":
+            return self.union_stack_field(inner)
         if kind == "register":
             if not isinstance(inner, list) or len(inner) != 2:
                 self.node.fail("bad register reference")
             index = self.data(inner[1], depth + 1)
             return RegisterCell(self.names.find("register_array", inner[0], self.node), index)
         return self.node.unsupported(f"expression of type {kind!r}")
+
+    def union_stack_field(self, inner: Any) -> FieldRef | ValidBit:
+        """[stack, member, field]: a field of a member of the last union of a stack."""
+        if not isinstance(inner, list) or len(inner) != 3 or not isinstance(inner[2], str):
+            self.node.fail("bad reference to a field of a stack of header unions")
+        member = StackLast(self.names.union_stack_member(inner[0], inner[1], self.node))
+        return self.names.member(member, inner[2], self.node)
+
+    def union(self, value: Any, depth: int = 0) -> tuple[HeaderExpr, ...]:
+        """The members of a header union."""
+        if depth > limits.MAX_EXPRESSION_DEPTH:
+            self.node.unsupported("expression nested too deeply")
+        item = self.node.child(value)
+        kind, inner = item.text("type"), item.raw("value")
+        if kind == "header_union":
+            return self.names.union(inner, self.node)
+        if kind == "expression" and isinstance(inner, dict):
+            if "op" not in inner:
+                return self.union(inner, depth + 1)
+            if inner["op"] == "dereference_union_stack":
+                first = self.stack(inner.get("left"))
+                index = self.data(inner.get("right"), depth + 1)
+                return tuple(self._item(stack, index) for stack in self.names.stacks[first].members)
+        return self.node.unsupported(f"header union of type {kind!r}")
 
     def _field(self, inner: Any, depth: int) -> FieldRef | ValidBit:
         """["header", "field"], or [{header expression}, "$valid$"]."""
@@ -123,8 +155,13 @@ class ExpressionReader:
             if "op" not in inner:
                 return self.header(inner, depth + 1)
             if inner["op"] in ("dereference_header_stack", "dereference_stack"):
-                stack = self._stack(inner.get("left"))
+                stack = self.stack(inner.get("left"))
                 return self._item(stack, self.data(inner.get("right"), depth + 1))
+            if inner["op"] == "access_union_header":
+                members, place = self.union(inner.get("left"), depth + 1), inner.get("right")
+                if not isinstance(place, int) or not 0 <= place < len(members):
+                    self.node.fail("bad offset of a union member")
+                return members[place]
             return self.node.unsupported(f"header expression {inner['op']!r}")
         return self.node.unsupported(f"header expression of type {kind!r}")
 
@@ -133,18 +170,22 @@ class ExpressionReader:
             return HeaderRef(self.names.stacks[stack].headers[index.value])
         return StackItem(stack, index)
 
-    def _stack(self, value: Any) -> int:
+    def stack(self, value: Any) -> int:
+        """A header stack, or the first of the stacks that a stack of header unions is."""
         item = self.node.child(value)
+        if item.text("type") == "header_union_stack":
+            return self.names.union_stack(item.raw("value"), self.node)
         if item.text("type") != "header_stack":
             item.unsupported(f"stack of type {item.text('type')!r}")
         return self.names.stack(item.raw("value"), self.node)
 
-    def _is_header(self, value: Any) -> bool:
+    def _is(self, what: str, value: Any) -> bool:
+        """Whether a value is a "header" or a "header_union"."""
         while isinstance(value, dict) and value.get("type") == "expression":
             value = value.get("value")
             if isinstance(value, dict) and "op" in value:
-                return value["op"] in ("dereference_header_stack", "dereference_stack")
-        return isinstance(value, dict) and value.get("type") == "header"
+                return value["op"] in _OF_HEADERS[what]
+        return isinstance(value, dict) and value.get("type") == what
 
     def _operation(self, node: JsonNode, depth: int) -> Expr:
         op = node.text("op")
@@ -164,13 +205,19 @@ class ExpressionReader:
             return self.data(right, deeper)
         if op == "valid":
             return Unary("d2b", ValidBit(self.header(right, deeper)))
+        if op == "valid_union":
+            return self._any(Unary("d2b", ValidBit(header)) for header in self.union(right, deeper))
+        if op in ("==", "!=") and self._is("header_union", left):
+            pairs = zip(self.union(left, deeper), self.union(right, deeper), strict=False)
+            equal = self._any(HeaderEqual(a, b, False) for a, b in pairs)
+            return equal if op == "==" else Unary("not", equal)
         if op in ("last_stack_index", "size_stack"):
-            return StackCount(self._stack(right), op == "last_stack_index")
+            return StackCount(self.stack(right), op == "last_stack_index")
         if op == "access_field":
             return self._access(node, left, right, deeper)
         if op in ("and", "or"):
             return Binary(op, self.boolean(left, deeper), self.boolean(right, deeper))
-        if op in ("==", "!=") and self._is_header(left):
+        if op in ("==", "!=") and self._is("header", left):
             return HeaderEqual(self.header(left, deeper), self.header(right, deeper), op == "!=")
         if op in ("==", "!=") and (varbit := self.varbit(left, deeper)) is not None:
             other = self.varbit(right, deeper)
@@ -190,6 +237,11 @@ class ExpressionReader:
                 node.unsupported(f"{op!r} with a width that is not a constant")
             return Binary(op, a, b)
         return node.unsupported(f"operation {op!r}")
+
+    @staticmethod
+    def _any(conditions: Iterable[Expr]) -> Expr:
+        """Whether any of the conditions holds."""
+        return reduce(lambda left, right: Binary("or", left, right), conditions)
 
     def _choice(self, node: JsonNode, depth: int) -> Expr:
         condition = self.boolean(node.raw("cond"), depth)

@@ -1,7 +1,7 @@
 """Loads BMv2 JSON as a Program: reads its sections in the order of their dependencies.
 
 Names first (types, headers, stacks), then the stateful objects and calculations that primitives refer to, then parser,
-actions and pipelines. Unsupported constructs (externs, header unions) are rejected where they are found,
+actions and pipelines. Unsupported constructs (externs, unknown primitives) are rejected where they are found,
 not skipped.
 """
 
@@ -100,6 +100,7 @@ def load_program(text: str) -> Program:
         types=tuple(names.types),
         headers=tuple(names.headers),
         stacks=tuple(names.stacks),
+        unions=tuple(names.unions),
         errors=_errors(root),
         parser=parser,
         deparser=read_deparser(names, root),

@@ -115,6 +115,8 @@ def _key(names: SymbolTable, node: JsonNode, item: JsonNode) -> FieldRef | Valid
     if kind == "stack_field":
         stack, field = node.pair(value)
         return names.member(StackLast(names.stack(stack, node)), field, node)
+    if kind == "union_stack_field":
+        return ExpressionReader(names, node).union_stack_field(value)
     if kind == "lookahead":
         return _lookahead(value, node)
     return node.unsupported(f"select on {kind!r}")
@@ -180,6 +182,9 @@ def _extract(names: SymbolTable, node: JsonNode, target: JsonNode, varbit: Expr 
         type_ = names.types[names.headers[op.header].type]
     elif kind == "stack":
         op = ExtractNext(names.stack(value, node), varbit)
+        type_ = names.types[names.stacks[op.stack].type]
+    elif kind == "union_stack":
+        op = ExtractNext(names.union_stack_member(*node.pair(value), node), varbit)
         type_ = names.types[names.stacks[op.stack].type]
     else:
         node.unsupported(f"extract to {kind!r}")

@@ -1,8 +1,8 @@
 """Reads primitive calls and checks their arguments; primitives that are not listed here are rejected at load time.
 
 A signature has one word per argument: `lvalue` (a field that is written), `varbit` (a varbit field), `data`,
-`bool_data` (data used as a boolean), `header`, `stack`, `offset` (position of a primitive), `text`, `values`, or the
-kind of a named object.
+`bool_data` (data used as a boolean), `header`, `stack`, `union`, `offset` (position of a primitive), `text`, `values`,
+or the kind of a named object.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from typing import Any
 
 from p4runtime_shim.program.expression_reader import ExpressionReader
 from p4runtime_shim.program.json_node import JsonNode
-from p4runtime_shim.program.model.actions import Arg, HeaderArg, ListArg, ObjectArg, Primitive, StackArg, TextArg
+from p4runtime_shim.program.model.actions import (
+    Arg,
+    HeaderArg,
+    ListArg,
+    ObjectArg,
+    Primitive,
+    StackArg,
+    TextArg,
+    UnionArg,
+)
 from p4runtime_shim.program.model.expressions import Const, Expr, FieldRef, Local, RegisterCell, Unary, is_boolean
 from p4runtime_shim.program.symbol_table import SymbolTable
 
@@ -33,6 +42,8 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "assign_header": ("header", "header"),
     "copy_header": ("header", "header"),
     "assign_header_stack": ("stack", "stack"),
+    "assign_union": ("union", "union"),
+    "assign_union_stack": ("stack", "stack"),
     "add_header": ("header",),
     "add_header_fast": ("header",),
     "remove_header": ("header",),
@@ -60,20 +71,13 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 }
 
 
-# BMv2's other primitives.
-_REFUSED = {
-    "assign_union": "assignment of a header union",
-    "assign_union_stack": "assignment of a stack of header unions",
-}
-
-
 def read_primitive(names: SymbolTable, node: JsonNode, count: int) -> Primitive:
     """One primitive call of an action (or parser state) with `count` primitives."""
     op = node.text("op")
     signature = SIGNATURES.get(op)
     if signature is None:
         # What BMv2 has no primitive for is an extern of the program's own; p4c calls it by its name.
-        node.unsupported(_REFUSED.get(op, f"custom extern {op!r}"))
+        node.unsupported(f"custom extern {op!r}")
     node.where = f"primitive {op!r} of {node.where}"
     params = node.items("parameters")
     if len(params) != len(signature):
@@ -96,9 +100,9 @@ def _argument(names: SymbolTable, node: JsonNode, kind: str, param: Any) -> Arg:
             node.fail("no varbit field where one is needed")
         return varbit
     if kind == "stack":
-        if item.text("type") != "header_stack":
-            node.unsupported(f"stack of type {item.text('type')!r}")
-        return StackArg(names.stack(item.raw("value"), node))
+        return StackArg(exprs.stack(param))
+    if kind == "union":
+        return UnionArg(exprs.union(param))
     if kind == "text":
         return TextArg(item.text("value"))
     if kind == "values":

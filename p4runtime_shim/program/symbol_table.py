@@ -24,9 +24,15 @@ class SymbolTable:
         self.header_index: dict[str, int] = {}
         self.stacks: list[Stack] = []
         self.stack_index: dict[str, int] = {}
+        self.unions: list[tuple[int, ...]] = []
+        self.union_index: dict[str, int] = {}
+        self._union_members: dict[str, dict[str, int]] = {}  # of a union type: their names and positions
+        self._union_stacks: dict[str, tuple[str, int]] = {}  # type, and the stack of its first member
         self.objects: dict[str, dict[str, int]] = {}  # kind -> name -> position
         self._load_types(root)
-        self._load_headers(root)
+        by_id = self._load_headers(root)
+        self._load_stacks(root, by_id)
+        self._load_unions(root, by_id)
 
     def _load_types(self, root: JsonNode) -> None:
         for node in root.nodes("header_types", "header type"):
@@ -56,16 +62,11 @@ class SymbolTable:
             self.types.append(_header_type(node, fields, offset))
 
     def _refuse_unions(self, root: JsonNode) -> None:
-        """Reject instances of header unions; a type alone does no harm."""
+        """Reject unions that p4c lists among headers and stacks, as it does with some."""
         types = {node.text("name") for node in root.nodes("header_union_types", "header union type")}
-        for section, what in (
-            ("header_union_stacks", "stack of header unions"),
-            ("header_unions", "header union"),
-            ("header_stacks", "stack of header unions"),  # p4c lists some of them among headers and stacks
-            ("headers", "header union"),
-        ):
+        for section, what in (("header_stacks", "stack of header unions"), ("headers", "header union")):
             for node in root.nodes(section, what):
-                if "union" in section or str(node.data.get("header_type")) in types:
+                if str(node.data.get("header_type")) in types:
                     raise Unsupported(f"{what} {node.text('name')!r}", node.source.file, node.source.line)
 
     def _header_type(self, node: JsonNode) -> int:
@@ -74,7 +75,8 @@ class SymbolTable:
             node.fail(f"unknown header type {name!r}")
         return self.type_index[name]
 
-    def _load_headers(self, root: JsonNode) -> None:
+    def _load_headers(self, root: JsonNode) -> dict[int, int]:
+        """Load the headers; their positions by id."""
         self._refuse_unions(root)
         by_id: dict[int, int] = {}
         for node in root.nodes("headers", "header"):
@@ -88,20 +90,55 @@ class SymbolTable:
         bits = sum(self.types[header.type].max_width for header in self.headers)
         if bits > 8 * limits.MAX_HEADERS_BYTES:
             root.unsupported(f"headers and metadata of {bits // 8} bytes (at most {limits.MAX_HEADERS_BYTES})")
+        return by_id
+
+    def _load_stacks(self, root: JsonNode, by_id: dict[int, int]) -> None:
         for node in root.nodes("header_stacks", "header stack"):
-            kind = self._header_type(node)
-            members = []
-            for index, item in enumerate(node.items("header_ids")):
-                position = node.lookup(by_id, item, "header id")
-                old = self.headers[position]
-                if old.type != kind:
-                    node.fail(f"element {old.name!r} has another type")
-                self.headers[position] = Header(old.name, old.type, old.metadata, len(self.stacks), index)
-                members.append(position)
-            if not members:
-                node.fail("empty stack")
+            elements = [node.lookup(by_id, item, "header id") for item in node.items("header_ids")]
             self.stack_index[node.text("name")] = len(self.stacks)
-            self.stacks.append(Stack(node.text("name"), kind, tuple(members)))
+            self._add_stack(node, node.text("name"), self._header_type(node), elements)
+
+    def _add_stack(
+        self, node: JsonNode, name: str, kind: int, elements: list[int], members: tuple[int, ...] = ()
+    ) -> None:
+        if not elements:
+            node.fail("empty stack")
+        for index, position in enumerate(elements):
+            old = self.headers[position]
+            if old.type != kind or old.stack is not None:
+                node.fail(f"element {old.name!r} has another type, or is in another stack")
+            self.headers[position] = replace(old, stack=len(self.stacks), index=index)
+        self.stacks.append(Stack(name, kind, tuple(elements), members))
+
+    def _load_unions(self, root: JsonNode, by_id: dict[int, int]) -> None:
+        types: dict[str, list[int]] = {}
+        for node in root.nodes("header_union_types", "header union type"):
+            pairs = [node.pair(item) for item in node.items("headers")]
+            self._union_members[node.text("name")] = {name: place for place, (name, _) in enumerate(pairs)}
+            types[node.text("name")] = [node.lookup(self.type_index, kind, "header type") for _, kind in pairs]
+        unions: dict[int, int] = {}
+        for node in root.nodes("header_unions", "header union"):
+            kinds = node.lookup(types, node.raw("union_type"), "header union type")
+            headers = tuple(node.lookup(by_id, item, "header id") for item in node.items("header_ids"))
+            if not headers:
+                node.fail("no headers")
+            if [self.headers[header].type for header in headers] != kinds or len(set(headers)) < len(headers):
+                node.fail("its headers are not those of its type")
+            for header in headers:
+                if self.headers[header].union is not None or self.headers[header].metadata:
+                    node.fail(f"header {self.headers[header].name!r} is in two unions, or metadata")
+                self.headers[header] = replace(self.headers[header], union=len(self.unions))
+            unions[node.integer("id")] = self.union_index[node.text("name")] = len(self.unions)
+            self.unions.append(headers)
+        for node in root.nodes("header_union_stacks", "stack of header unions"):
+            kinds = node.lookup(types, node.raw("union_type"), "header union type")
+            elements = [self.unions[node.lookup(unions, item, "union id")] for item in node.items("header_union_ids")]
+            if not elements or any([self.headers[item].type for item in headers] != kinds for headers in elements):
+                node.fail("no unions, or unions of another type")
+            self._union_stacks[node.text("name")] = str(node.raw("union_type")), len(self.stacks)
+            members = tuple(range(len(self.stacks), len(self.stacks) + len(kinds)))
+            for place, kind in enumerate(kinds):
+                self._add_stack(node, node.text("name"), kind, [headers[place] for headers in elements], members)
 
     def add(self, kind: str, name: str) -> int:
         """Register the next object of a kind; its position."""
@@ -127,6 +164,19 @@ class SymbolTable:
         if not isinstance(name, str) or name not in self.stack_index:
             node.fail(f"unknown header stack {name!r}")
         return self.stack_index[name]
+
+    def union(self, name: object, node: JsonNode) -> tuple[HeaderExpr, ...]:
+        """The members of a header union."""
+        return tuple(HeaderRef(header) for header in self.unions[node.lookup(self.union_index, name, "header union")])
+
+    def union_stack(self, name: object, node: JsonNode) -> int:
+        """Position of the stack of the first member of a stack of header unions."""
+        return node.lookup(self._union_stacks, name, "stack of header unions")[1]
+
+    def union_stack_member(self, name: object, member: object, node: JsonNode) -> int:
+        """Position of the stack of a member, by its name, of a stack of header unions."""
+        kind, first = node.lookup(self._union_stacks, name, "stack of header unions")
+        return first + node.lookup(self._union_members[kind], member, "member")
 
     def type_of(self, header: HeaderExpr) -> HeaderType:
         """Type of a header expression."""

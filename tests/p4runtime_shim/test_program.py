@@ -18,19 +18,9 @@ from tests.p4runtime_shim.builder import Builder, call, const, expression, field
 Change = Callable[[Builder], object]
 
 
-def _union(builder: Builder) -> None:
-    builder.data["header_union_types"].append({"name": "u_t", "id": 0, "headers": []})
-    builder.data["header_unions"].append({"name": "u", "id": 0, "union_type": "u_t", "header_ids": []})
-
-
 def _union_header(builder: Builder) -> None:
     builder.data["header_union_types"].append({"name": "addr_t", "id": 0, "headers": []})
     builder.header("addr", "addr_t")
-
-
-def _union_stack(builder: Builder) -> None:
-    builder.data["header_union_types"].append({"name": "addr_t", "id": 0, "headers": []})
-    builder.data["header_union_stacks"].append({"name": "addrs", "id": 0, "union_type": "addr_t", "size": 2})
 
 
 def _no_bits(builder: Builder) -> None:
@@ -51,10 +41,6 @@ def _extern_function(builder: Builder) -> None:
 
 def _extern_function_in_parser(builder: Builder) -> None:
     builder.state("start", [{"op": "primitive", "parameters": [call("extern_func", line=15)]}])
-
-
-def _union_assigned(builder: Builder) -> None:
-    builder.action("a", [call("assign_union", line=16)])
 
 
 def _extern(builder: Builder) -> None:
@@ -89,10 +75,7 @@ def _endless_shift(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("change", "construct", "place"),
     [
-        (_union, "header union 'u' (", ("test.p4", 0)),
         (_union_header, "header union 'addr' (", ("test.p4", 0)),
-        (_union_stack, "stack of header unions 'addrs' (", ("test.p4", 0)),
-        (_union_assigned, "assignment of a header union in action a", ("test.p4", 16)),
         (_no_bits, "field 'nothing' of 0 bits (bit<0>) in header type empty_t", ("test.p4", 0)),
         (_no_bits_of_parameter, "parameter 'nothing' of 0 bits in action a", ("test.p4", 0)),
         (_primitive, "custom extern 'frobnicate' in action a", ("test.p4", 12)),

@@ -44,6 +44,13 @@ class StackArg:
 
 
 @dataclass(frozen=True, slots=True)
+class UnionArg:
+    """A header union argument: its members."""
+
+    headers: tuple[HeaderExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectArg:
     """A counter, meter, register or calculation argument, by position."""
 
@@ -65,7 +72,7 @@ class ListArg:
     items: tuple[Expr, ...]
 
 
-Arg = Expr | HeaderArg | StackArg | ObjectArg | TextArg | ListArg
+Arg = Expr | HeaderArg | StackArg | UnionArg | ObjectArg | TextArg | ListArg
 
 
 @dataclass(frozen=True, slots=True)

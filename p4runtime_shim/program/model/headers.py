@@ -1,7 +1,7 @@
-"""Header types, header instances, metadata instances and stacks of a program.
+"""Header types, header instances, metadata instances, stacks and unions of a program.
 
 References are positions: a field is a position in its `HeaderType`, a header is a position in `Program.headers`, and
-stack elements are ordinary headers. Offsets and widths are in bits.
+stack elements and members of unions are ordinary headers. Offsets and widths are in bits.
 """
 
 from __future__ import annotations
@@ -43,19 +43,28 @@ class HeaderType:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header or metadata instance. `stack` and `index` say which stack element it is, if any."""
+    """A header or metadata instance.
+
+    `stack` and `index` say which stack element it is, if any; `union` of which union it is a member.
+    """
 
     name: str
     type: int
     metadata: bool
     stack: int | None = None
     index: int = 0
+    union: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A header stack; `headers` are positions of its elements."""
+    """A header stack; `headers` are positions of its elements.
+
+    A stack of unions is one such stack for each member of the union; they have the same `members`, which are their
+    positions, and one count of elements.
+    """
 
     name: str
     type: int
     headers: tuple[int, ...]
+    members: tuple[int, ...] = ()

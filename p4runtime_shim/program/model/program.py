@@ -20,6 +20,7 @@ class Program:
     types: tuple[HeaderType, ...]
     headers: tuple[Header, ...]
     stacks: tuple[Stack, ...]
+    unions: tuple[tuple[int, ...], ...]  # the headers of each, of which at most one is valid
     errors: dict[str, int]  # the parser errors' numbers, those of core.p4 always included
     parser: Parser
     deparser: tuple[int, ...]
