@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mrc_common.p4_match import Exact
+from mrc_common.p4_match import Exact, Lpm, Match, Range, Ternary
 from p4runtime_shim.build import BuildOptions
 from p4runtime_shim.entities import ActionCall, CloneSession, Entry, MeterConfig, Replica
 from p4runtime_shim.errors import BuildError, SwitchError
@@ -130,12 +130,24 @@ class Case:
             cut = self.chance.choice([0, 1, 100, 10**5])
             self._try(self.switch.control_plane.replication.session_set, number + 1, CloneSession(replicas, cut))
             self._try(self.switch.control_plane.replication.group_set, number + 1, replicas)
+        if program.parser.value_sets:
+            count = self.chance.choice([0, 1, 3, 100, 101])
+            members = [(self._match(), self._match()) for _ in range(count)]
+            self._try(self.switch.control_plane.value_set("set").set_members, list(dict.fromkeys(members)))
         for table in program.tables:
+            self._try(self.switch.control_plane.table(table.name).last_hits)
             for key in range(ACTIONS):
                 action = program.actions[self.chance.choice(table.actions)] if table.actions else None
                 if action is not None and len(table.keys) == 1 and not action.params:
                     entry = Entry((Exact(key),), ActionCall(action.name, ()))
                     self._try(self.switch.control_plane.table(table.name).insert, entry)
+
+    def _match(self) -> Match:
+        """A match of a byte."""
+        low, high = sorted(self.chance.randrange(256) for _ in range(2))
+        length = self.chance.randrange(9)
+        prefix = low >> (8 - length) << (8 - length)
+        return self.chance.choice([Exact(low), Ternary(low & high, high), Lpm(prefix, length), Range(low, high)])
 
     def _set(self) -> None:
         chance, switch = self.chance, self.switch

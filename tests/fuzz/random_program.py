@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import random
 
-from tests.p4runtime_shim.builder import Builder, Json, call, const, expression, extract, field, header, send_to
+from tests.p4runtime_shim.builder import (
+    Builder,
+    Json,
+    call,
+    const,
+    expression,
+    extract,
+    field,
+    header,
+    send_to,
+    wrapped,
+)
 
 ACTIONS = 8  # of either pipeline
 PORTS = 6
@@ -27,7 +38,10 @@ FIELDS = (
     ("m", "double", 128),
     ("m", "wide", 300),
 )
-HEADERS = ("c", "big", "odd", "st[0]", "st[1]", "st[2]")
+UNIONS = ("un", "us[0]", "us[1]")
+MEMBERS = ("c", "odd", "opt")  # of a union: header types, by name
+VARBITS = ("opt", "opt2", *(f"{union}.opt" for union in UNIONS))
+HEADERS = ("c", "big", "odd", "st[0]", "st[1]", "st[2]", "opt", "opt2", *(f"{u}.{m}" for u in UNIONS for m in MEMBERS))
 OPERATORS = ("+", "-", "*", "&", "|", "^", "/", "%", ">>")
 
 
@@ -45,7 +59,12 @@ class RandomProgram:
             if pipeline == "ingress":
                 self.builder.run(self.builder.action("forward", [send_to(chance.randrange(PORTS))]))
             self.builder.table(
-                f"{pipeline}_t", [("exact", field("c", "op"))], actions, pipeline=pipeline, counters=True
+                f"{pipeline}_t",
+                [("exact", field("c", "op"))],
+                actions,
+                pipeline=pipeline,
+                counters=True,
+                support_timeout=chance.random() < 0.5,
             )
             if chance.random() < 0.3:
                 self.builder.run(chance.choice(actions), pipeline=pipeline)
@@ -61,6 +80,17 @@ class RandomProgram:
             b.header(name, f"{name}_t")
         b.header("m", "m_t", metadata=True)
         b.stack("st", "st_t", 3)
+        b.header_type("opt_t", [("n", 8), ("tail", 8)])
+        b.data["header_types"][-1] |= {"fields": [["n", 8], ["v", "*"], ["tail", 8]], "max_length": 42}
+        b.header("opt", "opt_t")
+        b.header("opt2", "opt_t")
+        kinds = [[name, f"{name}_t"] for name in MEMBERS]
+        b.data["header_union_types"].append({"name": "un_t", "id": 0, "headers": kinds})
+        for number, union in enumerate(UNIONS):
+            ids = [b.header(f"{union}.{name}", kind) for name, kind in kinds]
+            b.data["header_unions"].append({"name": union, "id": number, "union_type": "un_t", "header_ids": ids})
+        item = {"name": "us", "id": 0, "union_type": "un_t", "size": 2, "header_union_ids": [1, 2]}
+        b.data["header_union_stacks"].append(item)
         order = list(HEADERS)
         self.chance.shuffle(order)
         b.emit(*order)
@@ -68,6 +98,7 @@ class RandomProgram:
     def _state(self) -> None:
         data = self.builder.data
         inputs = [{"type": "field", "value": [h, f]} for h, f, _ in self.chance.sample(FIELDS, 4)]
+        inputs.append({"type": "field", "value": [self.chance.choice(VARBITS), "v"]})
         many = [{"type": "field", "value": ["big", "all"]}] * 24  # 6 KB before the payload
         for number, (algorithm, items) in enumerate(
             (("crc32", inputs), ("csum16", [*inputs, {"type": "payload"}]), ("crc16", [*many, {"type": "payload"}]))
@@ -88,8 +119,17 @@ class RandomProgram:
 
     def _parser(self) -> None:
         b = self.builder
-        routes = [(hex(value), None, name) for value, name in enumerate(("big", "odd", "stack", "skip"), 1)]
+        routes = [(hex(value), None, name) for value, name in enumerate(("big", "odd", "stack", "skip", "opt"), 1)]
         b.state("start", [extract("c")], key=[field("c", "op")], transitions=routes)
+        b.data["parse_vsets"].append({"name": "set", "id": 0, "compressed_bitwidth": 16, "max_size": 100})
+        by_set = {"type": "parse_vset", "value": "set", "mask": None, "next_state": "united"}
+        length = {"type": "expression", "value": expression("*", field("c", "arg"), const(self.chance.choice([1, 8])))}
+        kind, place = ("regular", "opt") if self.chance.random() < 0.5 else ("union_stack", ["us", "opt"])
+        varying = {"op": "extract_VL", "parameters": [{"type": kind, "value": place}, length]}
+        b.state("opt", [varying], key=[field("c", "op"), field("c", "arg")])
+        b.data["parsers"][0]["parse_states"][-1]["transitions"].insert(0, by_set)
+        united = [{"op": "extract", "parameters": [{"type": "union_stack", "value": ["us", "odd"]}]}, extract("un.c")]
+        b.state("united", united, default=self.chance.choice([None, "united", "odd"]))
         b.state("big", [extract("big")], default=self.chance.choice([None, "odd", "stack"]))
         b.state("odd", [extract("odd")])
         more = {"type": "stack_field", "value": ["st", "more"]}
@@ -124,6 +164,10 @@ class RandomProgram:
         target = field(*chance.choice(FIELDS)[:2])
         index = self._number(0)
         stack = {"type": "header_stack", "value": "st"}
+        unions = [{"type": "header_union", "value": chance.choice(UNIONS)} for _ in range(2)]
+        union_stack = {"type": "header_union_stack", "value": "us"}
+        element = expression("dereference_union_stack", union_stack, index)
+        varbits = [field(chance.choice(VARBITS), "v") for _ in range(2)]
         calculation = {"type": "calculation", "value": f"calc{chance.randrange(3)}"}
         both = [
             call("assign", target, self._number(2)),
@@ -133,6 +177,14 @@ class RandomProgram:
             call("push", stack, const(chance.randrange(5))),
             call("pop", stack, index),
             call("assign_header", header("st[0]"), header("st[1]")),
+            call("assign_VL", *varbits),
+            call("assign", target, wrapped(expression("b2d", None, expression("==", *varbits)))),
+            call("assign_header", header("opt"), header("opt2")),
+            call("assign_union", *unions),
+            call("assign_union", element, unions[0]),
+            call("assign_union", unions[0], element),
+            call("push", union_stack, const(chance.randrange(4))),
+            call("pop", union_stack, index),
             call("truncate", chance.choice([index, const(chance.randrange(100))])),
             call("count", {"type": "counter_array", "value": "count"}, index),
             call("execute_meter", {"type": "meter_array", "value": "meter"}, index, field("m", "small")),

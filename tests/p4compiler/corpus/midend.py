@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from mrc_common.p4_match import Exact, Lpm, Match, Optional, Range, Ternary
@@ -21,6 +22,7 @@ from p4compiler.parser import parse
 from p4compiler.preprocessor import Preprocessor
 from p4compiler.sources import Includes, SourceText, read
 from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.errors import AlreadyExists, ResourceExhausted
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import Program
 from p4runtime_shim.program.model.actions import Action
@@ -77,7 +79,8 @@ def _run(pipeline: Pipeline, entries: list[tuple[str, Entry]], seed: str) -> Out
             assert isinstance(entry.target, ActionCall)
             own = _actions(pipeline.program, tables[name])[entry.target.name]
             target = ActionCall(own.name, entry.target.args)
-            switch.control_plane.table(name).insert(Entry(entry.match, target, entry.priority))
+            with suppress(AlreadyExists, ResourceExhausted):  # drawn twice, or one too many
+                switch.control_plane.table(name).insert(Entry(entry.match, target, entry.priority))
         for number in range(FRAMES):
             now += STEP_NS
             switch.receive(draw.choice(PORTS[:-1]), _frame(draw), now)

@@ -119,7 +119,7 @@ def test_programs_do_what_they_do_after_the_midend_of_p4c() -> None:
 
 
 def test_packets_of_stf_tests() -> None:
-    """Of programs that compile and that the embedded switch takes, all packets are as expected."""
+    """Of programs that compile, all packets are as expected, and the embedded switch takes all of them."""
     passed, wrong = 0, []
     for path in programs():
         test = path.with_suffix(".stf")
@@ -129,9 +129,7 @@ def test_packets_of_stf_tests() -> None:
         try:
             stf.run(test.read_text(), Pipeline.load(made.json))
             passed += 1
-        except Unsupported as error:
-            print(f"{path.stem}: {error}")
-        except (stf.Mismatch, stf.Unsupported) as error:
+        except (Unsupported, stf.Mismatch, stf.Unsupported) as error:
             wrong.append(f"{path.stem}: {error}")
     assert not wrong
     assert passed >= 160
