@@ -368,14 +368,15 @@ class P4RuntimeDevice:
 
     def _watch_idle(self) -> None:
         """Look at the entries when the next one may expire; not while there is nobody to tell."""
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
         due = self._forwarding.idle_timeouts.due() if self._forwarding is not None else None
         if self._loop is None or due is None or not any(self.arbitration.primaries()):
             return
-        delay = max((due - self._clock()) / 1e9, _IDLE_SCAN_S)
-        self._idle_timer = self._loop.call_later(delay, self._tell_idle)
+        when = self._loop.time() + max((due - self._clock()) / 1e9, _IDLE_SCAN_S)
+        if self._idle_timer is not None:
+            if self._idle_timer.when() <= when:
+                return  # however often a client writes, the next look is not put off
+            self._idle_timer.cancel()
+        self._idle_timer = self._loop.call_at(when, self._tell_idle)
 
     def _tell_idle(self) -> None:
         self._idle_timer = None
