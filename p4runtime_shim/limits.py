@@ -27,7 +27,7 @@ MAX_PACKET_HEADER_BYTES = 1024  # packet_in, packet_out
 # --- what is written
 
 MAX_MESSAGE_BYTES = 24 << 20  # per request: a program and its P4Info
-MAX_UPDATES = 16_384  # of one Write; each takes some 40 microseconds
+MAX_UPDATES = 16_384  # of one Write, members of value sets included; each takes some 40 microseconds
 MAX_ENTRIES = 1 << 18  # of all tables of a switch
 MAX_METADATA_BYTES = 1024  # of a table entry
 MAX_MEMBERS = 1 << 16  # of an action profile, unless the program has a lower limit; also of its groups

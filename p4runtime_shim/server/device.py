@@ -91,8 +91,10 @@ class P4RuntimeDevice:
 
     async def write(self, request: p4r.WriteRequest) -> None:
         """Write RPC."""
-        if len(request.updates) > limits.MAX_UPDATES:
-            raise exhausted(f"the write has {len(request.updates)} updates; the maximum is {limits.MAX_UPDATES}")
+        members = sum(len(update.entity.value_set_entry.members) for update in request.updates)
+        if len(request.updates) + members > limits.MAX_UPDATES:
+            what = f"{len(request.updates)} updates" + (f" and {members} members of value sets" if members else "")
+            raise exhausted(f"the write has {what}; the maximum is {limits.MAX_UPDATES}")
         async with self._writing:
             self._check_primary(request)
             try:

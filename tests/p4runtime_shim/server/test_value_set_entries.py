@@ -186,6 +186,23 @@ def test_members_are_kept_by_reconciliation_and_reset_by_another_config() -> Non
     with_device(work)
 
 
+def test_members_count_among_the_updates_of_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("p4runtime_shim.limits.MAX_UPDATES", 5)
+
+    async def work(device: P4RuntimeDevice, switch: EmbeddedSwitch) -> None:
+        await configure(device, Request.VERIFY_AND_COMMIT, value_set_program.compiled().json.encode())
+        write = p4r.WriteRequest(device_id=1, election_id=p4r.Uint128(low=1))
+        write.updates.extend([modify(value_set_entry=types(1)), modify(value_set_entry=types(2, 3))])
+        await device.write(write)
+        write.updates.append(modify(value_set_entry=types()))
+        with pytest.raises(RpcError, match="3 updates and 3 members") as caught:
+            await device.write(write)
+        assert caught.value.code == rpc_code.RESOURCE_EXHAUSTED
+        assert members(switch) == ((Exact(2),), (Exact(3),))
+
+    with_device(work)
+
+
 def test_p4info_of_another_program_is_refused() -> None:
     async def work(device: P4RuntimeDevice, switch: EmbeddedSwitch) -> None:
         info = p4i.P4Info()
