@@ -49,7 +49,7 @@ class TableShape:
 def table_descriptions(layout: ProgramLayout, w: Writer) -> None:
     """The `sw_table_desc` array: tables, then value sets.
 
-    All fields of a value set are ranges: state/value_set_state.py encodes every kind of match as one.
+    All fields of a value set are ranges: state/key_encoding.py encodes every kind of match as one.
     """
     program = layout.program
     for position, item in enumerate(program.parser.value_sets):

@@ -133,11 +133,13 @@ class ExpressionReader:
                 header, place = self.header(value.get("left"), depth + 1), value.get("right")
                 varbit = self.names.type_of(header).varbit
                 return FieldRef(header, place) if varbit is not None and place == varbit else None
-        kind = value.get("type") if isinstance(value, dict) else None
-        if kind == "field" and isinstance(value["value"], list) and isinstance(value["value"][0], str):
-            found = self.names.any_field(value["value"], self.node)
+        if not isinstance(value, dict):
+            return None
+        kind, inner = value.get("type"), value.get("value")
+        if kind == "field" and isinstance(inner, list) and inner and isinstance(inner[0], str):
+            found = self.names.any_field(inner, self.node)
         elif kind == "stack_field":
-            stack, field = self.node.pair(value["value"])
+            stack, field = self.node.pair(inner)
             found = self.names.any_member(StackLast(self.names.stack(stack, self.node)), field, self.node)
         else:
             return None

@@ -12,7 +12,8 @@ import pytest
 from p4runtime_shim.codegen import generate
 from p4runtime_shim.errors import InvalidProgram, SwitchError, Unsupported
 from p4runtime_shim.program import load_program
-from tests.p4runtime_shim import programs
+from tests.fuzz.random_program import RandomProgram
+from tests.p4runtime_shim import programs, test_unions, test_varbits, value_set_program
 from tests.p4runtime_shim.builder import Builder, call, const, expression, field, send_to, wrapped
 
 Change = Callable[[Builder], object]
@@ -133,12 +134,18 @@ def _spoil(rng: random.Random, data: Any) -> None:
 
 
 @pytest.mark.second_ring
-@pytest.mark.parametrize("name", programs.NAMES)
+@pytest.mark.parametrize("name", [*programs.NAMES, "value sets", "varbits", "unions", "everything"])
 def test_mutated_programs_load_or_give_a_clear_error(name: str) -> None:
     """No exception but ours comes out of the loader and the generator, whatever the JSON."""
     print("seed: name of the program")
     rng = random.Random(name)
-    original = programs.text(name)
+    made = {
+        "value sets": lambda: value_set_program.compiled().json,
+        "varbits": lambda: test_varbits.compiled(13, 35),
+        "unions": test_unions.parsing,
+        "everything": lambda: RandomProgram(random.Random(1)).text,
+    }
+    original = made[name]() if name in made else programs.text(name)
     for _ in range(150):
         data = json.loads(original)
         for _ in range(rng.randint(1, 2)):

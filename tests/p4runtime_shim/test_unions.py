@@ -57,6 +57,13 @@ def parsed(builder: Builder) -> None:
     builder.emit("k", *(f"{name}.{member}" for name in NAMES for member in MEMBERS))
 
 
+def parsing() -> str:
+    """The program with its parser, as JSON."""
+    builder = unions()
+    parsed(builder)
+    return builder.text()
+
+
 class Model:
     """The unions of a packet: for each the valid member and its value."""
 

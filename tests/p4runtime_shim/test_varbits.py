@@ -69,11 +69,16 @@ MOST = 40  # bytes of a field
 SHAPES = [(16, 8), (4, 4), (13, 35)]
 
 
+def compiled(before: int, after: int) -> str:
+    """The program with so many bits before and behind the varbit fields, as JSON."""
+    fields = f"bit<{before}> before; varbit<{8 * MOST}> options; bit<{after}> after;"
+    return p4compiler.compile_text(_TEXT.format(fields=fields, bits=8 * MOST)).json
+
+
 @cache
 def pipeline(before: int, after: int) -> Pipeline:
-    """The program with so many bits before and behind the varbit fields."""
-    fields = f"bit<{before}> before; varbit<{8 * MOST}> options; bit<{after}> after;"
-    return Pipeline.load(p4compiler.compile_text(_TEXT.format(fields=fields, bits=8 * MOST)).json)
+    """It, loaded."""
+    return Pipeline.load(compiled(before, after))
 
 
 class Options:
