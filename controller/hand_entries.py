@@ -17,7 +17,7 @@ from finsy.p4schema import P4Action, P4ActionRef, P4MatchType, P4Table
 
 from controller import translate
 from controller.errors import ControllerError
-from controller.values import EntryWords, TableChange
+from controller.values import MAX_PRIORITY, EntryWords, TableChange
 from mrc_common import named_files, p4_match, strict_json
 from mrc_common.p4_match import Match
 from mrc_common.written_files import write_text
@@ -45,11 +45,13 @@ def read_entry(words: EntryWords, schema: finsy.P4Schema) -> TableEntry:
     args, priority = list(words.args), words.priority
     if action is not None and len(args) == len(list(action.params)) + 1 and not priority and args[-1].isdecimal():
         priority = int(args.pop())
-    needed = any(one.match_type in _WITH_PRIORITY for one in table.match_fields)
+    needed = any(key.match_type in _WITH_PRIORITY for key in table.match_fields)
     if needed and priority < 1:
         raise ControllerError(
             f"Table {table.alias} needs a priority: add 'priority 10'. The largest that matches wins."
         )
+    if priority > MAX_PRIORITY:
+        raise ControllerError(f"A priority is at most {MAX_PRIORITY}, not {priority}.")
     if not needed and priority:
         raise ControllerError(f"Table {table.alias} has no priorities: leave {priority} out.")
     target = TableAction("") if action is None else _target(action, args)
@@ -59,19 +61,19 @@ def read_entry(words: EntryWords, schema: finsy.P4Schema) -> TableEntry:
 def _match(table: P4Table, words: Sequence[str]) -> tuple[Match, ...]:
     fields: list[Any] = list(table.match_fields)
     if len(words) != len(fields):
-        names = ", ".join(f"{one.alias} ({one.match_type.name.lower()})" for one in fields)
+        names = ", ".join(f"{key.alias} ({key.match_type.name.lower()})" for key in fields)
         raise ControllerError(f"The key of table {table.alias} has {len(fields)} fields, not {len(words)}: {names}.")
-    return tuple(_field(one, word) for one, word in zip(fields, words, strict=True))
+    return tuple(_field(key, word) for key, word in zip(fields, words, strict=True))
 
 
-def _field(one: Any, word: str) -> Match:
+def _field(key: Any, word: str) -> Match:
     try:
-        message = None if word == _ANYTHING else one.encode_field(_for_finsy(word))
-        if message is None and one.match_type is P4MatchType.EXACT:
+        message = None if word == _ANYTHING else key.encode_field(_for_finsy(word))
+        if message is None and key.match_type is P4MatchType.EXACT:
             raise ValueError("an exact field takes a single value")
-        return translate.decode_match(one, None if message is None else one.decode_field(message))
+        return translate.decode_match(key, None if message is None else key.decode_field(message))
     except (ValueError, OverflowError) as error:
-        raise ControllerError(f"{word!r} cannot be matched with {one.alias}: {error}.") from None
+        raise ControllerError(f"{word!r} cannot be matched with {key.alias}: {error}.") from None
 
 
 def _for_finsy(word: str) -> object:
@@ -122,15 +124,15 @@ class HandEntries:
     def changed(self, change: TableChange, entry: TableEntry, planned: SwitchEntries) -> HandEntries:
         """With one more change; ControllerError for one that is there already, or is not there."""
         key = _key_of(entry)
-        there = any(_key_of(one) == key for one in self.over(planned).entries)
-        if there and change is TableChange.ADD:
+        exists = any(_key_of(known) == key for known in self.over(planned).entries)
+        if exists and change is TableChange.ADD:
             raise ControllerError(f"Table {entry.table} has such an entry already: use 'table modify'.")
-        if not there and change is not TableChange.ADD:
+        if not exists and change is not TableChange.ADD:
             raise ControllerError(f"Table {entry.table} has no such entry: 'tables SWITCH {entry.table}' lists them.")
-        changes = {one: what for one, what in self.changes.items() if one != key}
-        in_plan = next((one for one in planned.entries if _key_of(one) == key), None)
+        changes = {known: made for known, made in self.changes.items() if known != key}
+        original = next((known for known in planned.entries if _key_of(known) == key), None)
         now = None if change is TableChange.DELETE else entry
-        if now != in_plan:
+        if now != original:
             changes[key] = now
         if len(changes) > MAX_CHANGES:
             raise ControllerError(f"A switch holds at most {MAX_CHANGES} changes by hand: take some back.")
@@ -169,14 +171,14 @@ def load(path: Path) -> dict[str, HandEntries]:
 
 def _pack(key: Key, entry: TableEntry | None) -> dict[str, Any]:
     table, match, priority = key
-    words = [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in match]
+    words = [{"kind": type(part).__name__, **dataclasses.asdict(part)} for part in match]
     target = None if entry is None else entry.target
     action = None if not isinstance(target, TableAction) else [target.name, [list(arg) for arg in target.args]]
     return {"table": table, "match": words, "priority": priority, "action": action}
 
 
 def _unpack(given: dict[str, Any]) -> tuple[Key, TableEntry | None]:
-    match = tuple(_KINDS[one.pop("kind")](**one) for one in given["match"])
+    match = tuple(_KINDS[part.pop("kind")](**part) for part in given["match"])
     key = given["table"], match, given["priority"]
     if given["action"] is None:
         return key, None

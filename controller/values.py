@@ -15,6 +15,7 @@ SWITCH_TIMEOUT_S = 7.0  # for a switch to answer anything during a change
 # Requests to one switch that a change of faults may wait for: those of a reconciliation that is under way (read, write
 # members, groups and entries, write them in the other order to delete, read again), then new entries and old ones away.
 CHANGE_REQUESTS = 2 + 6 + 2
+MAX_PRIORITY = (1 << 31) - 1  # of a table entry: P4Runtime has signed 32-bit numbers
 AGENT_TIMEOUT_S = 5.0  # for an agent to answer the controller, whose own clients wait for 10 s
 
 

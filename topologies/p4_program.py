@@ -160,6 +160,6 @@ def _text(file: Path) -> str:
         raise FabricError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
 
 
-def _list(document: Any, key: str) -> list[Any]:
+def _list(document: Any, key: str) -> list[dict[str, Any]]:
     value = document.get(key) if isinstance(document, dict) else None
-    return value if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import p4src
-from controller.values import EntryWords, TableChange
+from controller.values import MAX_PRIORITY, EntryWords, TableChange
 from mrc_common.suggestions import did_you_mean
 from mrc_common.units import counted
 from mrc_lab.errors import ExperimentError
@@ -106,6 +106,8 @@ def read_words(change: TableChange, words: Sequence[str]) -> tuple[str, EntryWor
         if not rest[-1].isdecimal():
             raise ExperimentError(f"a priority is a number, not {rest[-1]!r}")
         priority = int(rest[-1])
+        if priority > MAX_PRIORITY:
+            raise ExperimentError(f"a priority is at most {MAX_PRIORITY}, not {rest[-1]}")
         del rest[-2:]
     arrow = rest.index("=>") if "=>" in rest else len(rest)
     left, args = rest[:arrow], rest[arrow + 1 :]

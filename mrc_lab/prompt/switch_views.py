@@ -105,7 +105,7 @@ def one_table(switch: str, reader: SwitchReader, name: str, by_hand: Sequence[Ha
         hint = did_you_mean(name, reader.table_names) or f"there are {', '.join(reader.table_names)}"
         raise ExperimentError(f"the switches' program has no table {name!r}", hint)
     found = reader.table(name)
-    changes = {(one.match, one.priority): one for one in by_hand or () if one.table == name}
+    changes = {(change.match, change.priority): change for change in by_hand or () if change.table == name}
     rows: list[Row] = [
         {
             "switch": switch,
@@ -119,9 +119,12 @@ def one_table(switch: str, reader: SwitchReader, name: str, by_hand: Sequence[Ha
         }
         for row in found.rows
     ]
-    gone = (one for one in changes.values() if one.deleted)
+    gone = (change for change in changes.values() if change.deleted)
     nothing = {"action": "", "matched_packets": None, "matched_bytes": None, "by_hand": "deleted"}
-    rows += [{"switch": switch, "table": name, "priority": one.priority, "match": one.match, **nothing} for one in gone]
+    rows += [
+        {"switch": switch, "table": name, "priority": change.priority, "match": change.match, **nothing}
+        for change in gone
+    ]
     return rows
 
 

@@ -6,8 +6,89 @@ Nodes are compared by identity, so later passes keep what they learn of a node i
 of the compiler says ``tree.IfStatement``, so each name is this package's.
 """
 
-from p4compiler.tree.declarations import *  # noqa: F403
-from p4compiler.tree.expressions import *  # noqa: F403
-from p4compiler.tree.nodes import *  # noqa: F403
-from p4compiler.tree.statements import *  # noqa: F403
-from p4compiler.tree.tables import *  # noqa: F403
+from p4compiler.tree.declarations import ActionDeclaration as ActionDeclaration
+from p4compiler.tree.declarations import ConstantDeclaration as ConstantDeclaration
+from p4compiler.tree.declarations import ControlDeclaration as ControlDeclaration
+from p4compiler.tree.declarations import EnumDeclaration as EnumDeclaration
+from p4compiler.tree.declarations import EnumMemberDeclaration as EnumMemberDeclaration
+from p4compiler.tree.declarations import ExternDeclaration as ExternDeclaration
+from p4compiler.tree.declarations import FieldDeclaration as FieldDeclaration
+from p4compiler.tree.declarations import FunctionDeclaration as FunctionDeclaration
+from p4compiler.tree.declarations import InstanceDeclaration as InstanceDeclaration
+from p4compiler.tree.declarations import Names as Names
+from p4compiler.tree.declarations import PackageDeclaration as PackageDeclaration
+from p4compiler.tree.declarations import Parameter as Parameter
+from p4compiler.tree.declarations import ParserDeclaration as ParserDeclaration
+from p4compiler.tree.declarations import Prototype as Prototype
+from p4compiler.tree.declarations import Select as Select
+from p4compiler.tree.declarations import SelectBranch as SelectBranch
+from p4compiler.tree.declarations import StateDeclaration as StateDeclaration
+from p4compiler.tree.declarations import StructDeclaration as StructDeclaration
+from p4compiler.tree.declarations import SyntaxTree as SyntaxTree
+from p4compiler.tree.declarations import TypedefDeclaration as TypedefDeclaration
+from p4compiler.tree.declarations import TypeParameter as TypeParameter
+from p4compiler.tree.declarations import ValueSetDeclaration as ValueSetDeclaration
+from p4compiler.tree.expressions import AnyValue as AnyValue
+from p4compiler.tree.expressions import Argument as Argument
+from p4compiler.tree.expressions import BinaryExpression as BinaryExpression
+from p4compiler.tree.expressions import BooleanLiteral as BooleanLiteral
+from p4compiler.tree.expressions import CallExpression as CallExpression
+from p4compiler.tree.expressions import CastExpression as CastExpression
+from p4compiler.tree.expressions import ChoiceExpression as ChoiceExpression
+from p4compiler.tree.expressions import DefaultLiteral as DefaultLiteral
+from p4compiler.tree.expressions import IndexExpression as IndexExpression
+from p4compiler.tree.expressions import InvalidHeader as InvalidHeader
+from p4compiler.tree.expressions import ListLiteral as ListLiteral
+from p4compiler.tree.expressions import ListTypeNode as ListTypeNode
+from p4compiler.tree.expressions import MaskExpression as MaskExpression
+from p4compiler.tree.expressions import MemberExpression as MemberExpression
+from p4compiler.tree.expressions import Name as Name
+from p4compiler.tree.expressions import NamedTypeNode as NamedTypeNode
+from p4compiler.tree.expressions import NamedValue as NamedValue
+from p4compiler.tree.expressions import NumberLiteral as NumberLiteral
+from p4compiler.tree.expressions import PlainTypeNode as PlainTypeNode
+from p4compiler.tree.expressions import RangeExpression as RangeExpression
+from p4compiler.tree.expressions import RecordLiteral as RecordLiteral
+from p4compiler.tree.expressions import SetTuple as SetTuple
+from p4compiler.tree.expressions import SizedTypeNode as SizedTypeNode
+from p4compiler.tree.expressions import SliceExpression as SliceExpression
+from p4compiler.tree.expressions import StackTypeNode as StackTypeNode
+from p4compiler.tree.expressions import StringLiteral as StringLiteral
+from p4compiler.tree.expressions import TupleTypeNode as TupleTypeNode
+from p4compiler.tree.expressions import TypeExpression as TypeExpression
+from p4compiler.tree.expressions import UnaryExpression as UnaryExpression
+from p4compiler.tree.nodes import Annotation as Annotation
+from p4compiler.tree.nodes import Annotations as Annotations
+from p4compiler.tree.nodes import Declaration as Declaration
+from p4compiler.tree.nodes import Expression as Expression
+from p4compiler.tree.nodes import StatementNode as StatementNode
+from p4compiler.tree.nodes import SyntaxNode as SyntaxNode
+from p4compiler.tree.nodes import TypeNode as TypeNode
+from p4compiler.tree.nodes import annotation as annotation
+from p4compiler.tree.nodes import children as children
+from p4compiler.tree.nodes import is_same as is_same
+from p4compiler.tree.nodes import noun as noun
+from p4compiler.tree.nodes import number_annotation as number_annotation
+from p4compiler.tree.nodes import number_in as number_in
+from p4compiler.tree.nodes import string_annotation as string_annotation
+from p4compiler.tree.nodes import unquoted as unquoted
+from p4compiler.tree.statements import AssignStatement as AssignStatement
+from p4compiler.tree.statements import BlockStatement as BlockStatement
+from p4compiler.tree.statements import BreakStatement as BreakStatement
+from p4compiler.tree.statements import CallStatement as CallStatement
+from p4compiler.tree.statements import ContinueStatement as ContinueStatement
+from p4compiler.tree.statements import EmptyStatement as EmptyStatement
+from p4compiler.tree.statements import ExitStatement as ExitStatement
+from p4compiler.tree.statements import ForInStatement as ForInStatement
+from p4compiler.tree.statements import ForStatement as ForStatement
+from p4compiler.tree.statements import IfStatement as IfStatement
+from p4compiler.tree.statements import ReturnStatement as ReturnStatement
+from p4compiler.tree.statements import SwitchCase as SwitchCase
+from p4compiler.tree.statements import SwitchStatement as SwitchStatement
+from p4compiler.tree.statements import VariableDeclaration as VariableDeclaration
+from p4compiler.tree.tables import ActionReference as ActionReference
+from p4compiler.tree.tables import DeclaredEntries as DeclaredEntries
+from p4compiler.tree.tables import DeclaredEntry as DeclaredEntry
+from p4compiler.tree.tables import TableDeclaration as TableDeclaration
+from p4compiler.tree.tables import TableKey as TableKey
+from p4compiler.tree.tables import TableProperty as TableProperty

@@ -82,6 +82,7 @@ def test_prefixes_and_addresses_of_the_fabrics_own_program(own: finsy.P4Schema) 
         ),
         (words("usid_next", *"1***", action="forward", args="512 1"), "'512' is no value of port"),
         (words("usid_next", *"1***", action="forward", args="5"), "needs a priority: add 'priority 10'"),
+        (words("usid_next", *"1***", action="forward", args="5 2147483648"), "A priority is at most 2147483647"),
         (words("usid_next", "*", *"***", priority=1), "an exact field takes a single value"),
         (words("usid_next", "1", "&&&", "*", "*", priority=1), "'&&&' cannot be matched with"),
         (words("usid_next", "1", "*", "5", "*", priority=1), "'5' cannot be matched with"),

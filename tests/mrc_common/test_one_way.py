@@ -68,13 +68,8 @@ def violations(source: str, allowed: frozenset[str] | set[str] = frozenset()) ->
             module, name = names[node.id]
             if name in STARTERS.get(module, set()):
                 yield f"{node.lineno}: {node.id}"
-        elif isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) and not _is_tree(node):
+        elif isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
             yield f"{node.lineno}: {ast.unparse(node)}"
-
-
-def _is_tree(node: ast.ImportFrom) -> bool:
-    """Whether names come from the parts of the compiler's syntax tree, which are looked at themselves."""
-    return (node.module or "").startswith("p4compiler.tree.")
 
 
 def _annotations(node: ast.AST) -> list[ast.expr]:

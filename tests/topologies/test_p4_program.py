@@ -114,6 +114,12 @@ def test_mistakes_and_files_that_are_none_are_said_in_a_sentence(small: Path, tm
     assert "cannot be read" in refused(tmp_path, "none.p4")
     assert "none.json cannot be read: No such file" in refused(tmp_path, "none.json")
     assert "is no P4 program: give a .p4 file" in refused(tmp_path, "program.txt")
+    (tmp_path / "half.json").write_text('{"pipelines": [')
+    assert "half.json is no JSON: " in refused(tmp_path, "half.json")
+    (tmp_path / "odd.json").write_text(
+        '{"pipelines": [1, {"tables": [2, null], "action_profiles": 3}, {"tables": [{}]}]}'
+    )
+    assert read_program(tmp_path / "odd.json").tables() == {""}
     os.mkfifo(tmp_path / "pipe.json")
     assert "It is a pipe" in refused(tmp_path, "pipe.json")
 
