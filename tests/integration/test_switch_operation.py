@@ -186,7 +186,8 @@ def test_settings_are_changed_over_the_p4runtime_address(cables: list[Wire]) -> 
             until(lambda: _port(stub, 1).up, "port 1 to be up")
             cables[0].send(frame())
             assert cables[1].receive() == frame()
-            assert _port(stub, 1).driver["rx_packets"] == _port(stub, 2).driver["tx_packets"] == 1
+            until(lambda: _port(stub, 2).driver["tx_packets"] == 1, "the frame to be noted as sent")
+            assert _port(stub, 1).driver["rx_packets"] == 1
             stub.SetQueue(pb.SetQueueRequest(device_id=1, port=2, priority=0, max_packets=1))
             stub.SetPort(pb.SetPortRequest(device_id=1, port=2, rate_bps=8000))  # a frame of 1000 bytes: a second
             for number in range(5):

@@ -58,25 +58,25 @@ void wire_set_aside(struct drv_port *port, bool on)
         __atomic_store_n(&wire->counters->aside, on, __ATOMIC_RELEASE);
 }
 
-/* --- counting --- */
+/* --- counting: bytes first, so that who waits for packets reads their bytes too --- */
 
 static void count_received(struct drv_port *port, uint64_t packets, uint64_t bytes)
 {
-    bump(&port->stats.rx_packets, packets);
     bump(&port->stats.rx_bytes, bytes);
+    bump(&port->stats.rx_packets, packets);
     if (port->wire->counters) {
-        bump(&port->wire->counters->rx_packets, packets);
         bump(&port->wire->counters->rx_bytes, bytes);
+        bump(&port->wire->counters->rx_packets, packets);
     }
 }
 
 static void count_sent(struct drv_port *port, uint64_t packets, uint64_t bytes)
 {
-    bump(&port->stats.tx_packets, packets);
     bump(&port->stats.tx_bytes, bytes);
+    bump(&port->stats.tx_packets, packets);
     if (port->wire->counters) {
-        bump(&port->wire->counters->tx_packets, packets);
         bump(&port->wire->counters->tx_bytes, bytes);
+        bump(&port->wire->counters->tx_packets, packets);
     }
 }
 

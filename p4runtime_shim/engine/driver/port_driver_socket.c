@@ -256,8 +256,8 @@ unsigned socket_send(const struct drv *drv, struct drv_port *port, const struct 
             uint64_t bytes = 0;
             for (unsigned i = done; i < done + (unsigned)sent; i++)
                 bytes += slots[i].length;
+            bump(&port->stats.tx_bytes, bytes); /* before the packets: who waits for those reads their bytes too */
             bump(&port->stats.tx_packets, (uint64_t)sent);
-            bump(&port->stats.tx_bytes, bytes);
             if (measuring) {
                 int64_t ended = drv_now();
                 delay_departures(port, slots + done, (unsigned)sent, began, ended);
