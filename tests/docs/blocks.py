@@ -239,6 +239,9 @@ ELSEWHERE = {
     ".venv/bin/python -m scripts.compile_transport": "tests/scripts/test_compile_transport.py",
     ".venv/bin/python -m pytest tests/mrc_host/transport/test_paths.py -k backup": "it is part of what runs this",
     "sudo .venv/bin/python -m pytest -m root tests/integration/test_agent.py": "it is part of what runs this",
+    "P4C_PATH=/path/to/p4c TUTORIALS_PATH=/path/to/tutorials .venv/bin/python -m pytest tests/p4compiler/corpus": (
+        "it takes checkouts of other projects"
+    ),
     ".venv/bin/python -m tests.fuzz engine --seconds 60": "tests/fuzz/test_harness.py",
     ".venv/bin/python -m tests.fuzz agent --seed 17": "tests/fuzz/test_harness.py",
     'make soak ARGS="--only agent --seconds 600"': "tests/scripts/test_soak.py",
