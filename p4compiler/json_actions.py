@@ -8,7 +8,7 @@ from p4compiler import ir
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.operations import unsigned
 from p4compiler.elaborate.statements import EXIT
-from p4compiler.json_expressions import ExpressionWriter, Json, number
+from p4compiler.json_expressions import ExpressionWriter, Json, argument, number
 from p4compiler.sources import SourceSpan
 from p4compiler.types import width_of
 
@@ -54,18 +54,17 @@ class ActionWriter:
         if item.op in ("verify", "extract", "extract_VL", "advance", "emit"):
             raise Refusal(f"{item.op}() is not possible here", item.span)
         try:
-            arguments = [self._argument(argument, item.span) for argument in item.arguments]
+            arguments = [self._argument(one, item.span) for one in item.arguments]
         except Refusal as refusal:
             raise Refusal(str(refusal), item.span) from None
         return {"op": item.op, "parameters": arguments, **source_info(item.span)}
 
     def _target(self, field: ir.FieldValue) -> Json:
-        place = self.expressions.place(field)
-        return place if not isinstance(field.header, ir.StackElement) else {"type": "expression", "value": place}
+        return argument(self.expressions.place(field))
 
     def _argument(self, item: ir.Argument, span: SourceSpan) -> Json:
         if isinstance(item, ir.HeaderArgument):
-            return self.expressions.header(item.ref)
+            return argument(self.expressions.header(item.ref))
         if isinstance(item, ir.StackArgument):
             return {"type": "header_union_stack" if item.of_unions else "header_stack", "value": item.name}
         if isinstance(item, ir.UnionArgument):

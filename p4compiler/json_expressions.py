@@ -43,6 +43,11 @@ def flat_fields(kind: RecordType, prefix: str = "") -> list[tuple[str, Type]]:
     return out
 
 
+def argument(item: Json) -> Json:
+    """The argument of a primitive: BMv2 wants an expression, or a field of stack.last, inside of another expression."""
+    return {"type": "expression", "value": item} if item["type"] in ("expression", "stack_field") else item
+
+
 class ExpressionWriter:
     """Writes expressions; it knows the stacks, for the positions of their fields."""
 
@@ -112,16 +117,12 @@ class ExpressionWriter:
         is_boolean = base_of(item.type) == BOOL
         if isinstance(item, ir.ConstantValue):
             return number(item.value, width_of(item.type))
-        if isinstance(item, ir.FieldValue) and (is_boolean or not isinstance(item.header, ir.StackElement)):
-            return self.place(item)
         if isinstance(item, ir.FieldValue):
-            return {"type": "expression", "value": self.place(item)}
+            return argument(self.place(item))
         if isinstance(item, ir.ActionData):
             return {"type": "runtime_data", "value": item.index}
-        if is_boolean:
-            return {"type": "expression", "value": operation("b2d", None, self.expression(item))}
-        return {"type": "expression", "value": self.expression(item)}
+        return self.condition(item) if is_boolean else argument(self.expression(item))
 
     def condition(self, item: ir.Scalar) -> Json:
         """A condition as the argument of a primitive, where it is a number."""
-        return {"type": "expression", "value": operation("b2d", None, self.expression(item))}
+        return argument(operation("b2d", None, self.expression(item)))

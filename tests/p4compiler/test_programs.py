@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
@@ -41,3 +43,15 @@ def test_tables_and_state_have_the_names_of_p4c(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_the_programs_have_no_warnings(name: str) -> None:
     assert [item.message for item in compiled(name).warnings] == []
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_arguments_are_as_bmv2_wants_them(name: str) -> None:
+    """BMv2 takes an operation, and a field of stack.last, only inside of another expression (p4c: `to_wrap`)."""
+    made = json.loads(compiled(name).json)
+    arguments = [item for action in made["actions"] for part in action["primitives"] for item in part["parameters"]]
+    for state in made["parsers"][0]["parse_states"]:
+        arguments += [part["parameters"][1] for part in state["parser_ops"] if part["op"] == "set"]
+    for item in arguments:
+        assert item["type"] != "stack_field"
+        assert item["type"] != "expression" or "op" not in item["value"]

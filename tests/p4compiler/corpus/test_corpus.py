@@ -27,11 +27,12 @@ _INCLUDES = re.compile(r'^\s*#\s*include\s*[<"]v1model\.p4[>"]', re.MULTILINE)
 _WITHOUT_MAIN = {"bitwise-and", "issue1524", "issue2735", "issue407-2", "issue407-3"}  # no compiler makes JSON of them
 _LINE = re.compile(r"^\S+?\((\d+)\)", re.MULTILINE)
 
-pytestmark = [
+needs_corpus = [
     pytest.mark.second_ring,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not SAMPLES.is_dir(), reason="P4C_PATH does not name a checkout of p4c"),
 ]
+pytestmark = needs_corpus
 
 
 def programs() -> list[Path]:

@@ -97,9 +97,10 @@ class Process:
         lines = (self._directory / "log").read_text(errors="replace").splitlines()[-LAST_LINES:]
         return f"{alive}; its last lines: " + ("\n  ".join(["", *lines]) if lines else "none")
 
-    def load(self, program: str) -> None:
-        """Push a pipeline config, which empties tables and cells."""
-        config = p4r.ForwardingPipelineConfig(p4info=p4info(program), p4_device_config=program_text(program).encode())
+    def load(self, program: str, json: str | None = None) -> None:
+        """Push a pipeline config, which empties tables and cells; `json` instead of what p4c made of the program."""
+        text = program_text(program) if json is None else json
+        config = p4r.ForwardingPipelineConfig(p4info=p4info(program), p4_device_config=text.encode())
         request = p4r.SetForwardingPipelineConfigRequest(device_id=1, election_id=self._election, config=config)
         request.action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
         self._stub.SetForwardingPipelineConfig(request, timeout=HUNG_S)

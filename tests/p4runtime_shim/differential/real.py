@@ -51,13 +51,15 @@ class Bmv2:
         self._started = 0
         self.process: Process | None = None
 
-    def run(self, vector: Vector, expected: int) -> Outcome:
+    def run(self, vector: Vector, expected: int, json: str | None = None) -> Outcome:
         """The outcome of a vector; `expected` is how many frames and packet-ins the embedded switch sent.
+
+        With `json`, it is that of another compiler's output than p4c's.
 
         Raises Bmv2Error, after which the next vector gets a new process.
         """
         try:
-            return self._run(self.process or self._start(), vector, expected)
+            return self._run(self.process or self._start(), vector, expected, json)
         except Exception as error:
             state = "it did not start" if self.process is None else self.process.state()
             self.stop()
@@ -77,8 +79,8 @@ class Bmv2:
         self.process.connect()
         return self.process
 
-    def _run(self, process: Process, vector: Vector, expected: int) -> Outcome:
-        process.load(vector.program)
+    def _run(self, process: Process, vector: Vector, expected: int, json: str | None) -> Outcome:
+        process.load(vector.program, json)
         outcome = Outcome()
         for update in vector.updates:
             process.write(p4r.Update.FromString(update))

@@ -1,4 +1,4 @@
-"""Random tables and packets on BMv2 and on the embedded switch, now."""
+"""Random tables and packets on BMv2 and on the embedded switch, now; BMv2 runs p4c's output and our compiler's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.p4compiler.compiled import compiled
 from tests.p4runtime_shim.differential import embedded, real
 from tests.p4runtime_shim.differential.real import Bmv2, Bmv2Error
 from tests.p4runtime_shim.differential.scenarios import SCENARIOS, draw
@@ -33,14 +34,17 @@ def bmv2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmv2]:
         yield switch
 
 
+@pytest.mark.parametrize("compiler", ["p4c", "p4compiler"])
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_bmv2_and_the_embedded_switch_have_the_same_outcome(name: str, bmv2: Bmv2) -> None:
+def test_bmv2_and_the_embedded_switch_have_the_same_outcome(name: str, compiler: str, bmv2: Bmv2) -> None:
+    json = compiled(name).json if compiler == "p4compiler" else None
+
     @SETTINGS
     @given(st.randoms(use_true_random=False), st.integers(1, 25))
     def same(rng: random.Random, count: int) -> None:
         vector = draw(name, rng, count)
         ours, count = embedded.run(vector)
-        assert ours == bmv2.run(vector, count)
+        assert ours == bmv2.run(vector, count, json)
 
     same()
 
