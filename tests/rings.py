@@ -59,6 +59,7 @@ SECOND: Final = (
     "integration/test_soft_roce.py",
     "mrc_host/libibverbs/test_hostile_agents.py",
     "mrc_host/libibverbs/test_rdma_core_tests.py",
+    "p4compiler/test_random_code_on_bmv2.py",
     "p4runtime_shim/differential/test_bmv2.py",
     # long runs
     "fuzz",

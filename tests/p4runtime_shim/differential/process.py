@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
-from finsy.proto import p4r, p4r_grpc
+from finsy.proto import p4i, p4r, p4r_grpc
 
 from p4runtime_shim.program import load_program
 from tests.integration.rest import wait_until_at_rest
@@ -99,8 +99,11 @@ class Process:
 
     def load(self, program: str, json: str | None = None) -> None:
         """Push a pipeline config, which empties tables and cells; `json` instead of what p4c made of the program."""
-        text = program_text(program) if json is None else json
-        config = p4r.ForwardingPipelineConfig(p4info=p4info(program), p4_device_config=text.encode())
+        self.push(p4info(program), program_text(program) if json is None else json)
+
+    def push(self, info: p4i.P4Info, json: str) -> None:
+        """As `load`, of any program."""
+        config = p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=json.encode())
         request = p4r.SetForwardingPipelineConfigRequest(device_id=1, election_id=self._election, config=config)
         request.action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
         self._stub.SetForwardingPipelineConfig(request, timeout=HUNG_S)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 
 from p4runtime_shim.server import packet_io
 from tests.integration.veth_switch import Wire, namespace, wires
@@ -64,6 +64,16 @@ class Bmv2:
             state = "it did not start" if self.process is None else self.process.state()
             self.stop()
             raise Bmv2Error(f"{vector.program}: {error}\n{state}") from error
+
+    def frame(self, info: p4i.P4Info, json: str, port: int, data: bytes) -> dict[str, list[str]]:
+        """Frames that any program, without entries, makes of one frame: by port, in hexadecimal."""
+        process = self.process or self._start()
+        process.push(info, json)
+        self._wires[port].send(data)
+        process.finish(port, len(data))
+        outcome = Outcome()
+        self._collect("", outcome, 1)
+        return outcome.frames
 
     def stop(self) -> None:
         """End the process, if there is one."""
