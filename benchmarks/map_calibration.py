@@ -1,6 +1,6 @@
 """Path mapping: is a name's confidence earned, with one to four faults at once; and the CPU time of an update.
 
-`TRIALS` seeds for each number of faults, on four small fabrics (mrc_lab/path_map/calibration.py). "wrong" is the
+`TRIALS` seeds for each number of faults, on four small fabrics (mrc_lab/path_map_trials/calibration.py). "wrong" is the
 share of suspicions, each counted once an update, that name something healthy. CPU time is that of building the map and
 of one update (five a second), with 64 hosts on 8 planes of 8 T0s and 8 T1s, and with twice as many hosts and T1s; the
 four faults are in two planes.
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from benchmarks.report import Measurement
 from controller.path_map.values import ElementKind
-from mrc_lab.path_map.calibration import BANDS, calibrate, total
-from mrc_lab.path_map.sampled import FaultyElement, SampledFabric
+from mrc_lab.path_map_trials.calibration import BANDS, calibrate, total
+from mrc_lab.path_map_trials.sampled import FaultyElement, SampledFabric
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan
 

@@ -18,7 +18,7 @@ from benchmarks.report import Measurement
 from controller.path_map.client import PathMapClient
 from mrc_host import verbs
 from mrc_lab.fabric.emulation import running
-from mrc_lab.path_map.trials import CASES, trial
+from mrc_lab.path_map_trials.trials import CASES, trial
 from mrc_lab.workloads.verified_write import Transfer
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan

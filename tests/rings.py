@@ -68,7 +68,7 @@ SECOND: Final = (
     "mrc_lab/conformance/test_examination.py",
     "mrc_lab/paper/test_published.py",
     "mrc_lab/paper/test_reproduction.py",
-    "mrc_lab/path_map/test_calibration.py",
+    "mrc_lab/path_map_trials/test_calibration.py",
     "mrc_lab/sweeps/test_process_pool.py",
     "p4runtime_shim/server/test_read_limits.py",
     "simulation/test_burst_loss.py",

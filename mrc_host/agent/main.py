@@ -31,7 +31,7 @@ from mrc_host.agent.stop_signals import stopped_by_signals
 from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.driver.nic_claim import NicClaim
-from mrc_host.driver.packet import PacketSockets
+from mrc_host.driver.packet_port import PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
 from mrc_host.verbs.remote.connection import control_socket

@@ -8,7 +8,7 @@ from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS
 from mrc_host.driver.loop import Loop
 from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, NicDriver
 from mrc_host.driver.nic_port import PortStatus
-from mrc_host.driver.packet import NicDriverError, PacketPort
+from mrc_host.driver.packet_port import NicDriverError, PacketPort
 
 __all__ = [
     "DEFAULT_BURST_NS",

@@ -11,7 +11,7 @@ import errno
 import socket
 from collections.abc import Iterable
 
-from mrc_host.driver.packet import NicDriverError
+from mrc_host.driver.packet_port import NicDriverError
 
 _PREFIX = "\0mrc-nic/"
 

@@ -1,6 +1,6 @@
 """Drives one NIC device in real time: frames from and to interfaces, the clock, link state.
 
-Each port is an :class:`~mrc_host.driver.packet.PacketPort` in the loop. When one is readable, frames are read in
+Each port is an :class:`~mrc_host.driver.packet_port.PacketPort` in the loop. When one is readable, frames are read in
 bounded batches and passed to `nic.receive`. Then the turn runs: it calls `nic.tick` if the NIC's wake-up time has come,
 and pulls `nic.transmit(port)` for every port that is free. It returns when it wants to run again: at the earliest of
 the NIC's wake-up and the times at which busy ports become free.
@@ -21,8 +21,8 @@ held, and the port sends nothing until there is room: nothing is lost, so no pat
 longer while its ports are busy (:mod:`mrc_host.driver.coalescing`). A port that becomes free meanwhile waits for the
 end, too, but no longer than half of `burst_ns`, and catches up on that as well: it was not late.
 
-**Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet`). They are looked
-into at the beginning of each turn, and flushed after each batch.
+**Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet_port`). They are
+looked into at the beginning of each turn, and flushed after each batch.
 
 **Delays.** On request the driver measures how late frames were received and sent (:mod:`mrc_host.driver.delays`).
 
@@ -44,7 +44,7 @@ from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
 from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort, PortStatus
-from mrc_host.driver.packet import ETHERNET_OVERHEAD, AnswerDue, Carry, PacketPort, is_link_error, is_lost_frame
+from mrc_host.driver.packet_port import ETHERNET_OVERHEAD, AnswerDue, Carry, PacketPort, is_link_error, is_lost_frame
 from mrc_host.driver.port_links import OpenMonitor, OpenPort, PortLinks
 
 DEFAULT_BURST_NS = 1_000_000

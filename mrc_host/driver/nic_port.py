@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mrc_host.config import PortConfig
 from mrc_host.driver.delays import DelayCounter
-from mrc_host.driver.packet import PacketPort
+from mrc_host.driver.packet_port import PacketPort
 
 if TYPE_CHECKING:
     from mrc_host.driver.frame_ring import FrameRing

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort
-from mrc_host.driver.packet import ETHERNET_HEADER, InterfaceGoneError, NicDriverError, PacketPort
+from mrc_host.driver.packet_port import ETHERNET_HEADER, InterfaceGoneError, NicDriverError, PacketPort
 
 _QUERY_INTERVAL_NS = 1_000_000  # between netlink queries of a link that may be down
 

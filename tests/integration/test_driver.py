@@ -22,7 +22,7 @@ from pyroute2 import netns
 
 from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.back_to_back import run
-from mrc_host.driver.packet import NicDriverError, PacketPort, PacketSockets, is_lost_frame
+from mrc_host.driver.packet_port import NicDriverError, PacketPort, PacketSockets, is_lost_frame
 from mrc_host.wire import pause
 from tests.mrc_host.driver.rings import compiled_extension
 

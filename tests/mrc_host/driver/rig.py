@@ -11,7 +11,7 @@ from mrc_common.link_monitor import LinkState
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.loop import READABLE, Handler, Loop, Turn
 from mrc_host.driver.nic_driver import Datapath, NicDriver
-from mrc_host.driver.packet import AnswerDue, Carry
+from mrc_host.driver.packet_port import AnswerDue, Carry
 from mrc_host.wire.encap import Flow
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mrc_common.link_monitor import LinkState
-from mrc_host.driver.packet import NicDriverError
+from mrc_host.driver.packet_port import NicDriverError
 from tests.mrc_host.driver.rig import Rig
 
 

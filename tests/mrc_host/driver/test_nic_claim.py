@@ -9,7 +9,7 @@ import pytest
 
 from mrc_common import children
 from mrc_host.driver.nic_claim import NicClaim
-from mrc_host.driver.packet import NicDriverError
+from mrc_host.driver.packet_port import NicDriverError
 
 
 def interface() -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from controller.path_map.mapper import SECOND
 from controller.path_map.plane_model import path_name
 from controller.path_map.values import Direction, ElementKind
-from mrc_lab.path_map.sampled import FaultyElement, SampledFabric, hidden
+from mrc_lab.path_map_trials.sampled import FaultyElement, SampledFabric, hidden
 from simulation.seeds import generator
 from topologies.clos import multi_plane_clos
 from topologies.fabric import LinkKind

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.path_map.values import ElementKind
-from mrc_lab.path_map.calibration import calibrate, total
-from mrc_lab.path_map.sampled import FaultyElement, hidden
+from mrc_lab.path_map_trials.calibration import calibrate, total
+from mrc_lab.path_map_trials.sampled import FaultyElement, hidden
 from topologies.clos import multi_plane_clos
 from topologies.probe_plan import probe_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_lab.path_map.trials import CASES, TrialCase, trial
+from mrc_lab.path_map_trials.trials import CASES, TrialCase, trial
 from topologies.clos import multi_plane_clos
 
 FABRIC = multi_plane_clos()
