@@ -218,7 +218,8 @@ def test_only_root_installs_missing_packages(machine: Machine) -> None:
     assert machine.did() == []
     machine.has("id", "echo 0")
     assert machine.install().returncode == 0
-    assert machine.did()[:2] == ["apt-get update", "apt-get install -y --no-install-recommends gcc"]
+    installs = "apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 gcc"
+    assert machine.did()[:2] == ["apt-get update", installs]
 
 
 @pytest.mark.parametrize(("system", "hint"), [("bookworm", "try again"), ("jammy", "universe")])
@@ -231,6 +232,23 @@ def test_an_apt_failure_shows_its_output_and_advice(machine: Machine, system: st
     assert result.stderr.startswith("E: Unable to locate package mininet\n")
     assert hint in result.stderr
     assert "all output: " in result.stderr
+
+
+def test_another_apt_get_is_waited_for(machine: Machine) -> None:
+    """A new system installs its own updates; apt-get waits by itself for dpkg's lock only."""
+    machine.has("dpkg-query", 'case "$*" in *gcc*) exit 1 ;; *) echo "ii " ;; esac')
+    held = machine.folder / "held"
+    locked = 'echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 17 (apt-get)" >&2; exit 100'
+    machine.has("apt-get", f'[ "$1" != update ] || [ ! -e {held} ] || {{ rm {held}; {locked}; }}')
+    machine.has("sleep", "exec /bin/sleep 0.01")
+    held.touch()
+    result = machine.install()
+    assert (result.returncode, result.stderr, held.exists()) == (0, "", False)
+    machine.has("apt-get", locked)
+    result = machine.install()
+    assert result.returncode == 1
+    assert "held by process 17 (apt-get)" in result.stderr
+    assert "mend what it says" in result.stderr
 
 
 def test_after_a_pip_failure_nothing_counts_as_installed(machine: Machine) -> None:
