@@ -9,6 +9,7 @@ from p4compiler.check.expressions import check_value
 from p4compiler.check.type_nodes import MAX_PARTS, resolve
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
+from p4compiler.parser.cursor import Cursor
 from p4compiler.parser.expressions import ExpressionParser
 from p4compiler.types import (
     ANYTHING,
@@ -63,16 +64,17 @@ def _check_field_lists(checker: Checker, field: tree.FieldDeclaration) -> None:
     if note is None:
         return
     end = Token(lexer.END, "", note.span, starts_line=True)
-    parser = ExpressionParser([*note.body, end], checker.diagnostics)
+    cursor = Cursor([*note.body, end], checker.diagnostics)
+    parser = ExpressionParser(cursor)
     numbers: list[int] = []
-    while parser.token.kind != lexer.END:
+    while cursor.token.kind != lexer.END:
         expression = parser.expression()
         kind = checker.expression(expression)
         known = constants.value(checker, expression)
         if not isinstance(known, int) or (kind != INTEGER and number_type(kind) is None):
             raise Refusal("@field_list needs numbers that are known at compile time", expression.span)
         numbers.append(int(known))
-        if not parser.accept(","):
+        if not cursor.accept(","):
             break
     checker.checked.field_lists[field] = tuple(numbers)
 
