@@ -126,10 +126,14 @@ void flushed_late(struct end *a, struct end *b) {
         *(entry.wr_id == 4 ? &new : &old) -= 1;
         CHECK(old >= 0 && (entry.wr_id != 4 || (!old && entry.status == IBV_WC_SUCCESS)));
     }
-    post_many(a, b, 5, SMALL); /* there is room for as many again, and no more */
+    /* There is room for as many again, and no more; posted at once, or the first might be completed before the last. */
     struct ibv_sge piece;
-    struct ibv_send_wr request = write_request(a, b, &piece, 0, 0, 100, 6), *unsent;
-    CHECK(ibv_post_send(a->qp, &request, &unsent) == ENOMEM);
+    struct ibv_send_wr list[SMALL + 1], *unsent;
+    for (int i = 0; i <= SMALL; i++) {
+        list[i] = write_request(a, b, &piece, 0, 0, 100, 5);
+        list[i].next = i < SMALL ? &list[i + 1] : NULL;
+    }
+    CHECK(ibv_post_send(a->qp, list, &unsent) == ENOMEM && unsent == &list[SMALL]);
     for (int i = 0; i < SMALL; i++)
         wait_success(a, 5);
 }
