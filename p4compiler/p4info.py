@@ -390,7 +390,6 @@ def _declared(instance: BlockInstance) -> list[ActionValue | TableValue]:
             out += _declared(value)
         elif isinstance(value, ActionValue | TableValue):
             out.append(value)
-    for declaration, value in instance.frame.values.items():
-        if isinstance(value, BlockInstance) and isinstance(declaration, tree.ControlDeclaration):  # `C.apply()`
-            out += _declared(value)
+    for inner in instance.unnamed.values():
+        out += _declared(inner)
     return out

@@ -87,13 +87,8 @@ def write_documentation(out: ProtobufTextWriter, annotations: tree.Annotations) 
 
 
 def _annotation_text(item: tree.Annotation) -> str:
-    if not item.has_body:
-        return f"@{item.name}"
-    parts: list[str] = []
-    for position, token in enumerate(item.body):
-        space = position and not token.glued and item.body[position - 1].text != "("
-        parts.append(f" {token.text}" if space else token.text)
-    return f"@{item.name}({''.join(parts)})"
+    """An annotation as p4c writes it, with a space between all tokens (its ToP4)."""
+    return f"@{item.name}({' '.join(token.text for token in item.body)})" if item.body else f"@{item.name}"
 
 
 def _write_structured(out: ProtobufTextWriter, item: tree.Annotation) -> None:

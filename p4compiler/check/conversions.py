@@ -33,7 +33,7 @@ def converts(have: Type, want: Type) -> bool:
     if have == want or UNKNOWN in (have, want) or ANYTHING in (have, want):
         return True
     if have == INTEGER:
-        return isinstance(want, BitsType)
+        return isinstance(base_of(want), BitsType)
     if isinstance(have, EnumType) and isinstance(want, BitsType):
         return have.base == want
     if have == INVALID:

@@ -365,15 +365,16 @@ def _unnamed(e: Elaborator, node: tree.CallExpression, resolved: ResolvedCall) -
     """The instance of ``C.apply()``, made once for each instance of what applies it."""
     declaration = resolved.declaration
     assert isinstance(declaration, tree.ParserDeclaration | tree.ControlDeclaration)
-    known = e.frame.find(declaration)
-    if known is None:
+    assert e.instance is not None
+    made = e.instance.unnamed.get(declaration)
+    if made is None:
         assert resolved.object_type is not None
         constructor = tree.CallExpression(node.span, node.function, (), ())
         e.checked.calls[constructor] = ResolvedCall("constructor", None, (), {}, resolved.object_type)
-        known = instances.instantiate(e, constructor, declaration.name, (), e.path)
-        e.frame.values[declaration] = known
-    assert isinstance(known, BlockInstance)
-    return known
+        new = instances.instantiate(e, constructor, declaration.name, (), e.path)
+        assert isinstance(new, BlockInstance)
+        made = e.instance.unnamed[declaration] = new
+    return made
 
 
 def declare_variables(e: Elaborator, instance: BlockInstance) -> None:
@@ -399,8 +400,8 @@ def apply_control(
     declaration = instance.declaration
     assert isinstance(declaration, tree.ControlDeclaration)
     assert declaration.body is not None
-    path, prefix = e.path, e.prefix
-    e.path = instance.name
+    outer, prefix = e.instance, e.prefix
+    e.instance = instance
     e.prefix = f"{prefix}{instance.short}." if instance.short else prefix
     try:
         with e.within(frame), e.collecting() as setup:
@@ -408,7 +409,7 @@ def apply_control(
         body = Body(e.new_label(), copies_out=copies)
         e.emit(*setup, *run_body(e, declaration.body.statements, frame, body))
     finally:
-        e.path, e.prefix = path, prefix
+        e.instance, e.prefix = outer, prefix
 
 
 def _apply_parser(

@@ -73,7 +73,7 @@ class Elaborator:
         self.frame = self.globals
         self.mode = "control"  # or parser, action, checksum, deparser
         self.block = ""  # the name of the pipeline's part that is elaborated
-        self.path = ""  # the control plane's name of the instance that is elaborated
+        self.instance: BlockInstance | None = None  # the parser or control that is elaborated
         self.prefix = ""  # of the names of its variables
         self.bodies: list[Body] = []
         self.loops: list[tuple[int, int]] = []  # labels: the end of the loop, the end of its body
@@ -171,6 +171,11 @@ class Elaborator:
         assert isinstance(target, ir.FieldValue)
         self.emit(ir.AssignStep(target, value, span))
         return target
+
+    @property
+    def path(self) -> str:
+        """The control plane's name of the instance that is elaborated."""
+        return self.instance.name if self.instance is not None else ""
 
     def control_name(self, declaration: tree.Declaration, path: str) -> str:
         """The name that the control plane knows: @name's, which a dot makes absolute, after the instance's."""

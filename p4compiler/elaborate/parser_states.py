@@ -50,14 +50,14 @@ def lower_parser(e: Elaborator, instance: BlockInstance, frame: Frame, prefix: s
     """The states of a parser that can be reached."""
     declaration = instance.declaration
     assert isinstance(declaration, tree.ParserDeclaration)
-    path, e.path = e.path, instance.name
+    outer, e.instance = e.instance, instance
     try:
         with e.in_mode("parser"), e.within(frame):
             with e.collecting() as setup:
                 declare_variables(e, instance)
             states = tuple(_lower_state(e, state, frame) for state in _reached(e, declaration))
     finally:
-        e.path = path
+        e.instance = outer
     return LoweredParser(prefix, tuple(setup), states)
 
 

@@ -299,7 +299,7 @@ def _no_action(e: Elaborator, table: tree.TableDeclaration) -> LoweredAction | N
         action = e.globals.values[declaration] = ActionValue(declaration, e.control_name(declaration, ""))
     assert isinstance(action, ActionValue)
     lowered = lower_action(e, action, None)
-    note = tree.Annotation(table.span, "defaultonly", (), False, False)
+    note = tree.Annotation(table.span, "defaultonly", (), False)
     return LoweredAction(lowered.action, (), (), lowered.body, (note,))
 
 
@@ -311,7 +311,7 @@ def _set_property(e: Elaborator, lowered: LoweredTable, item: tree.TableProperty
     elif item.name in ("counters", "meters", "implementation"):
         instance = evaluate(e, item.value)
         assert isinstance(instance, ExternInstance)
-        if item.name == "implementation" and isinstance(item.value, tree.CallExpression):
+        if isinstance(item.value, tree.CallExpression):
             name = tree.string_annotation(item.annotations, "name")
             instance.name = name or f"{lowered.name}.{instance.kind}"
             instance.annotations = item.annotations

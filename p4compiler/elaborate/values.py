@@ -169,6 +169,7 @@ class BlockInstance:
     frame: Frame
     variables: dict[tree.VariableDeclaration, Value] = field(default_factory=dict)  # made once, set at each apply()
     inner: list[BlockInstance] = field(default_factory=list)
+    unnamed: dict[tree.Declaration, BlockInstance] = field(default_factory=dict)  # of each C, for ``C.apply()``
 
 
 Value = (

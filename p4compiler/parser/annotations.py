@@ -27,12 +27,12 @@ def _annotation(cursor: Cursor) -> tree.Annotation:
         words: list[Token] = []
         while not cursor.token.starts_line:
             words.append(cursor.take())
-        return tree.Annotation(span, name.text, tuple(words), False, bool(words))
+        return tree.Annotation(span, name.text, tuple(words), False)
     if cursor.sees("(") or cursor.sees("["):
         opening = cursor.take()
         body = _balanced(cursor, opening)
-        return tree.Annotation(span, name.text, body, opening.text == "[", True)
-    return tree.Annotation(span, name.text, (), False, False)
+        return tree.Annotation(span, name.text, body, opening.text == "[")
+    return tree.Annotation(span, name.text, (), False)
 
 
 def _balanced(cursor: Cursor, opening: Token) -> tuple[Token, ...]:

@@ -24,7 +24,6 @@ class Annotation(SyntaxNode):
     name: str
     body: tuple[Token, ...]
     structured: bool
-    has_body: bool
 
 
 Annotations = tuple[Annotation, ...]

@@ -23,7 +23,9 @@ from tests.p4compiler.corpus import differences, midend, stf
 _PATH = os.environ.get("P4C_PATH", "")
 TESTDATA = Path(_PATH) / "testdata"
 SAMPLES, ERRORS = TESTDATA / "p4_16_samples", TESTDATA / "p4_16_errors"
+OUTPUTS = TESTDATA / "p4_16_samples_outputs"
 _INCLUDES = re.compile(r'^\s*#\s*include\s*[<"]v1model\.p4[>"]', re.MULTILINE)
+_FOLDERS = ("dash", "fabric_20190420", "omec", "pins", "parser-inline")  # of real programs and others in many files
 _WITHOUT_MAIN = {"bitwise-and", "issue1524", "issue2735", "issue407-2", "issue407-3"}  # no compiler makes JSON of them
 _LINE = re.compile(r"^\S+?\((\d+)\)", re.MULTILINE)
 
@@ -42,7 +44,14 @@ def programs() -> list[Path]:
         text = path.read_text(errors="replace")
         if _INCLUDES.search(text) and path.stem not in _WITHOUT_MAIN:
             out.append(path)
+    for folder in _FOLDERS:
+        out += [path for path in sorted((SAMPLES / folder).glob("*.p4")) if "V1Switch" in path.read_text()]
     return out
+
+
+def output(path: Path, ending: str) -> Path:
+    """A file that p4c's tests expect of a program."""
+    return OUTPUTS / path.relative_to(SAMPLES).with_name(f"{path.stem}{ending}")
 
 
 def compiled(path: Path) -> p4compiler.Compiled | None:
@@ -72,7 +81,7 @@ def test_programs_compile() -> None:
 def test_p4info_is_that_of_p4c() -> None:
     count, different = 0, []
     for path in programs():
-        expected = TESTDATA / "p4_16_samples_outputs" / f"{path.name}.p4info.txtpb"
+        expected = output(path, ".p4.p4info.txtpb")
         made = compiled(path) if expected.exists() else None
         if made is None:
             continue
@@ -103,7 +112,7 @@ def test_programs_do_what_they_do_after_the_midend_of_p4c() -> None:
     """Of those that compile and that the embedded switch takes, as they are and as the midend leaves them."""
     different, count = [], 0
     for path in programs():
-        after = TESTDATA / "p4_16_samples_outputs" / f"{path.stem}-midend.p4"
+        after = output(path, "-midend.p4")
         if not after.exists():
             continue
         try:
