@@ -30,7 +30,7 @@ import mrc_common
 
 _PACKAGE = Path(__file__).parent
 _PREBUILT = _PACKAGE / "prebuilt"  # of a wheel
-_PLAIN = ("__init__.py", "packet.py")  # the latter passes addresses of its variables to the kernel
+_PLAIN = Path("driver/packet_port.py")  # passes addresses of its variables to the kernel
 _DONE = "complete"  # a file that is written last
 INCLUDED = Path(mrc_common.__file__).with_name("mypyc_cold_paths.h")
 """What each file that mypyc writes includes."""
@@ -39,7 +39,8 @@ INCLUDED = Path(mrc_common.__file__).with_name("mypyc_cold_paths.h")
 def sources() -> list[Path]:
     """Files that are compiled, relative to the folder with the package in it."""
     folders = [_PACKAGE / "transport", _PACKAGE / "wire", _PACKAGE / "driver"]
-    files = [file for folder in folders for file in folder.rglob("*.py") if file.name not in _PLAIN]
+    files = [file for folder in folders for file in folder.rglob("*.py") if file.name != "__init__.py"]
+    files = [file for file in files if file.relative_to(_PACKAGE) != _PLAIN]
     single = ("nic.py", "agent/session.py", "agent/server.py", "verbs/remote/protocol.py")
     return sorted(file.relative_to(_PACKAGE.parent) for file in (*(_PACKAGE / name for name in single), *files))
 

@@ -98,6 +98,12 @@ def test_all_modules_on_the_packet_path_are_compiled() -> None:
     assert not any(name.endswith("__init__.py") for name in names)
 
 
+def test_the_port_that_gives_the_kernel_addresses_of_its_variables_stays_python() -> None:
+    port = Path("mrc_host/driver/packet_port.py")
+    assert (ROOT / port).is_file()
+    assert port not in compiled.sources()
+
+
 def test_modules_that_a_wheel_brings_serve_its_sources_and_python_only(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(compiled.sys, "prefix", str(tmp_path))
     monkeypatch.setattr(compiled, "_PREBUILT", tmp_path / "prebuilt")
