@@ -106,10 +106,11 @@ def _if(e: Elaborator, node: tree.IfStatement) -> None:
         apply_table(e, value.table, node.span, hit=hit, miss=miss)
         return
     assert isinstance(value, SCALARS)
+    if isinstance(value, ir.ConstantValue):  # the other branch is no part of the program, nor are its tables
+        e.emit(*branch(e, node.yes if value.value else node.no))
+        return
     yes_code, no_code = branch(e, node.yes), branch(e, node.no)
-    if isinstance(value, ir.ConstantValue):
-        e.emit(*(yes_code if value.value else no_code))
-    elif yes_code or no_code:
+    if yes_code or no_code:
         e.emit(ir.IfStep(value, yes_code, no_code, node.condition.span))
 
 
@@ -157,18 +158,15 @@ def _switch(e: Elaborator, node: tree.SwitchStatement) -> None:
                 label = operations.convert(label, value.type)
             condition = operations.both(condition, operations.binary("==", value, label, case.span), "or")
         if case.body is not None:
-            code = branch(e, case.body)
-            if is_default:
-                default = code
-            else:
-                tests.append((condition, code))
+            if is_default or condition == operations.TRUE:  # nothing after it is reached
+                default = branch(e, case.body)
+                break
+            if condition != operations.FALSE:
+                tests.append((condition, branch(e, case.body)))
             condition, is_default = operations.FALSE, False
     out = default
     for test, code in reversed(tests):
-        if not isinstance(test, ir.ConstantValue):
-            out = (ir.IfStep(test, code, out, node.span),)
-        elif test.value:
-            out = code
+        out = (ir.IfStep(test, code, out, node.span),)
     e.emit(*out)
 
 
