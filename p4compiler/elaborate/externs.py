@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from p4compiler import ir, tree
 from p4compiler.check.result import Bound, ResolvedCall
-from p4compiler.diagnostics import Refusal
+from p4compiler.diagnostics import Refusal, counted, shown
 from p4compiler.elaborate import operations
 from p4compiler.elaborate.assignments import assign, copied, frozen
 from p4compiler.elaborate.elaborator import Elaborator
@@ -170,6 +170,10 @@ def _emit(a: Arguments, op: str, *arguments: ir.Argument) -> None:
     a.e.emit(ir.PrimitiveStep(op, arguments, a.span))
 
 
+def _warn(a: Arguments, code: str, message: str) -> None:
+    a.e.diagnostics.warning(code, message, a.span)
+
+
 def _mark_to_drop(e: Elaborator, a: Arguments) -> None:
     if "standard_metadata" in a:
         target = a.target("standard_metadata")
@@ -192,11 +196,15 @@ def _verify(e: Elaborator, a: Arguments) -> None:
 
 def _random(e: Elaborator, a: Arguments) -> None:
     low, high = a.scalar("lo"), a.scalar("hi")
+    if isinstance(low, ir.ConstantValue) and isinstance(high, ir.ConstantValue) and low.value > high.value:
+        _warn(a, "undefined", f"no number is from {shown(low.value)} to {shown(high.value)}: the result is undefined")
     a.written("result", lambda field: _emit(a, "modify_field_rng_uniform", field, low, high))
 
 
 def _hash(e: Elaborator, a: Arguments) -> None:
     base, top = a.scalar("base"), a.scalar("max")
+    if isinstance(top, ir.ConstantValue) and top.value == 0:
+        _warn(a, "no-effect", "the result is always the base, since 'max' (how many values it may have) is 0")
     calculation = ir.CalculationArgument(a.choice("algo"), a.fields("data"))
     op = "modify_field_with_hash_based_offset"
     a.written("result", lambda field: _emit(a, op, field, base, calculation, top))
@@ -384,8 +392,18 @@ def _emit_headers(a: Arguments, value: Value) -> None:
         raise Refusal("this cannot be emitted", a.span)
 
 
+def _index(owner: ExternInstance, a: Arguments) -> ir.Scalar:
+    """The index of a cell; beyond the last BMv2 does nothing."""
+    index = a.scalar("index")
+    size = owner.number("size")
+    if isinstance(index, ir.ConstantValue) and index.value >= size:
+        has = counted(size, "cell")
+        _warn(a, "no-effect", f"index {shown(index.value)} of {owner.kind} {owner.short!r}, which has {has}")
+    return index
+
+
 def _count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
-    _emit(a, "count", ir.ExternArgument(owner), a.scalar("index"))
+    _emit(a, "count", ir.ExternArgument(owner), _index(owner, a))
 
 
 def _direct_count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
@@ -394,7 +412,7 @@ def _direct_count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
 
 
 def _execute_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
-    index = a.scalar("index")
+    index = _index(owner, a)
     a.written("result", lambda field: _emit(a, "execute_meter", ir.ExternArgument(owner), index, field))
 
 
@@ -411,13 +429,13 @@ def _read_direct_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> No
 
 def _register_read(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     _check_register(owner, a)
-    index = a.scalar("index")
+    index = _index(owner, a)
     a.written("result", lambda field: _emit(a, "register_read", field, ir.ExternArgument(owner), index))
 
 
 def _register_write(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     _check_register(owner, a)
-    _emit(a, "register_write", ir.ExternArgument(owner), a.scalar("index"), a.scalar("value"))
+    _emit(a, "register_write", ir.ExternArgument(owner), _index(owner, a), a.scalar("value"))
 
 
 def _check_register(owner: ExternInstance, a: Arguments) -> None:

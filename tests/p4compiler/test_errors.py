@@ -185,4 +185,12 @@ def test_json_of_an_error() -> None:
 )  # fmt: skip
 def test_warnings(code: str, local: str, controls: str, message: str) -> None:
     found = p4compiler.compile_text(around(code, local=local, controls=controls)).warnings
+        ("random(hdr.h.a, 9, 3);", "", "", "no number is from 9 to 3: the result is undefined"),
+        ("hash(hdr.h.a, HashAlgorithm.crc16, 8w5, { hdr.h.b }, 8w0);", "", "",
+         "the result is always the base, since 'max' (how many values it may have) is 0"),
+        ("r.write(4, 1);", "register<bit<8>>(4) r;", "", "index 4 of register 'r', which has 4 cells"),
+        ("r.read(hdr.h.a, 9);", "register<bit<8>>(4) r;", "", "index 9 of register 'r', which has 4 cells"),
+        ("r.count(1);", "counter(1, CounterType.packets) r;", "", "index 1 of counter 'r', which has 1 cell"),
+        ("r.execute_meter(4, hdr.h.a);", "meter(4, MeterType.bytes) r;", "",
+         "index 4 of meter 'r', which has 4 cells"),
     assert message in [item.message for item in found]
