@@ -87,7 +87,7 @@ class _Lowering:
         for name in ("ck", "vr"):
             code = self._control(blocks[name], "checksum", headers, user)
             checksums += _checksums(code, operations.TRUE)
-        self._refuse_unattached()
+        self._check_direct_externs()
         deparsed = self._control(blocks["dep"], "deparser", PacketValue(), headers)
         return LoweredProgram(
             e.checked,
@@ -102,12 +102,21 @@ class _Lowering:
             blocks,
         )
 
-    def _refuse_unattached(self) -> None:
+    def _check_direct_externs(self) -> None:
+        """Direct counters and meters work in the actions of their table only; BMv2 has no call that would fail."""
         for item in self._e.found.externs:
-            if isinstance(item, ExternInstance) and item.called is not None and not item.tables:
+            if not isinstance(item, ExternInstance):
+                continue
+            what = f"{item.kind} {item.short!r} belongs to"
+            if item.calls and not item.tables:
                 property_ = "counters" if item.kind == "direct_counter" else "meters"
-                text = f"{item.kind} {item.short!r} belongs to no table: one needs '{property_} = {item.short};'"
-                raise Refusal(text, item.called)
+                raise Refusal(f"{what} no table: one needs '{property_} = {item.short};'", item.calls[-1][0])
+            for span, table in item.calls:
+                if table is item.tables[0]:
+                    continue
+                where = f"in an action of table {table.declaration.name!r}" if table else "outside of actions of tables"
+                text = f"this has no effect {where}: {what} table {item.tables[0].declaration.name!r}"
+                self._e.diagnostics.warning("no-effect", text, span)
 
     def _main(self) -> tree.InstanceDeclaration:
         for item in self._e.checked.program.declarations:

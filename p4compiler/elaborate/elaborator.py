@@ -18,6 +18,7 @@ from p4compiler.types import INTEGER, BitsType, Type, substitute
 
 if TYPE_CHECKING:
     from p4compiler.elaborate.parser_states import LoweredParser
+    from p4compiler.elaborate.tables import LoweredTable
 
 MAX_STATEMENTS = 50_000
 MAX_CALL_DEPTH = 64
@@ -74,6 +75,7 @@ class Elaborator:
         self.mode = "control"  # or parser, action, checksum, deparser
         self.block = ""  # the name of the pipeline's part that is elaborated
         self.instance: BlockInstance | None = None  # the parser or control that is elaborated
+        self.table: LoweredTable | None = None  # of whose actions one is elaborated
         self.prefix = ""  # of the names of its variables
         self.bodies: list[Body] = []
         self.loops: list[tuple[int, int]] = []  # labels: the end of the loop, the end of its body

@@ -408,7 +408,7 @@ def _count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
 
 def _direct_count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     """BMv2 counts by itself in a table that has a direct counter."""
-    owner.called = a.span
+    owner.calls.append((a.span, e.table))
 
 
 def _execute_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
@@ -418,7 +418,7 @@ def _execute_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
 
 def _read_direct_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     """BMv2 writes the colour to one field, whichever action runs."""
-    owner.called = a.span
+    owner.calls.append((a.span, e.table))
     target = a.target("result")
     if not isinstance(target, ir.FieldValue):
         raise Refusal("the result of a direct meter must be a field", a.span)

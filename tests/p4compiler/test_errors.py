@@ -194,3 +194,38 @@ def test_warnings(code: str, local: str, controls: str, message: str) -> None:
         ("r.execute_meter(4, hdr.h.a);", "meter(4, MeterType.bytes) r;", "",
          "index 4 of meter 'r', which has 4 cells"),
     assert message in [item.message for item in found]
+
+
+_DIRECT = """
+direct_counter(CounterType.packets) c;
+direct_meter<bit<8>>(MeterType.packets) m;
+action own() { c.count(); m.read(hdr.h.a); }
+action shared() { c.count(); }
+action other() { m.read(hdr.h.a); }
+table t { key = { hdr.h.a: exact; } actions = { own; shared; NoAction; } counters = c; meters = m; }
+table u { key = { hdr.h.b: exact; } actions = { shared; other; NoAction; } }
+"""
+
+
+def test_direct_counters_and_meters_have_no_effect_elsewhere() -> None:
+    found = p4compiler.compile_text(around("t.apply(); u.apply(); c.count();", local=_DIRECT)).warnings
+    assert [(item.message, marked(item)) for item in found] == [
+        ("this has no effect in an action of table 'u': direct_counter 'c' belongs to table 't'", "c.count()"),
+        ("this has no effect in an action of table 'u': direct_meter 'm' belongs to table 't'", "m.read(hdr.h.a)"),
+        ("this has no effect outside of actions of tables: direct_counter 'c' belongs to table 't'", "c.count()"),
+    ]
+    assert p4compiler.compile_text(around("t.apply();", local=_DIRECT.partition("table u")[0])).warnings[1:] == ()
+
+
+def test_a_branch_that_is_never_taken_has_no_warnings() -> None:
+    control = """
+    control C(inout bit<8> x)(bit<32> cells) {
+        register<bit<8>>(cells) r;
+        apply {
+            if (cells > 4) { r.write(4, x); }
+            switch (cells) { 8: { r.read(x, 7); } default: { r.read(x, 0); } }
+        }
+    }
+    """
+    text = around("small.apply(hdr.h.a); large.apply(hdr.h.b);", local="C(4) small; C(8) large;", controls=control)
+    assert p4compiler.compile_text(text).warnings == ()
