@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_FILE_BYTES = 8 << 20
+_MAX_SHOWN_FOLDERS = 5
 STANDARD_INCLUDES = Path(__file__).parent / "include"
 
 
@@ -101,7 +102,14 @@ class Includes:
             path = os.path.join(os.path.dirname(including.name), name)
             if os.path.exists(path):
                 return read(path)
-        raise NotReadableError(f"{name!r} is not found; folders of include files are given by -I")
+        raise NotReadableError(f"{name!r} is not found; {self._why_not_found()}")
+
+    def _why_not_found(self) -> str:
+        missing = [folder for folder in dict.fromkeys(self.folders) if not os.path.isdir(folder)]
+        if not missing:
+            return "folders of include files are given by -I"
+        more = f" and {len(missing) - _MAX_SHOWN_FOLDERS} more" if len(missing) > _MAX_SHOWN_FOLDERS else ""
+        return f"of the folders given by -I these do not exist: {', '.join(missing[:_MAX_SHOWN_FOLDERS])}{more}"
 
 
 def read(path: str) -> SourceText:

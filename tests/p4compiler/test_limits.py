@@ -196,6 +196,22 @@ def test_includes_of_a_local_program(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_text_file_is_refused(tmp_path: Path) -> None:
     fifo, large, binary = tmp_path / "fifo.p4", tmp_path / "large.p4", tmp_path / "binary.p4"
+def test_an_include_that_is_not_found_names_the_folders_that_do_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "a.p4"
+    path.write_text("#include <b.p4>\n")
+    none, more = tmp_path / "none", [tmp_path / f"none{n}" for n in range(5)]
+    for folders, why in (
+        ([tmp_path], "folders of include files are given by -I"),
+        ([none, tmp_path, none], f"of the folders given by -I these do not exist: {none}"),
+        ([none, *more], f"these do not exist: {', '.join(map(str, [none, *more[:4]]))} and 1 more"),
+    ):
+        message = message_of(lambda: p4compiler.compile(path, include=folders))  # noqa: B023 (called at once)
+        assert message.startswith("'b.p4' is not found; ")
+        assert message.endswith(why)
+    path.write_text(around(""))
+    assert p4compiler.compile(path, include=[none]).warnings == ()
+
+
     os.mkfifo(fifo)
     with large.open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
