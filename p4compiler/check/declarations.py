@@ -17,8 +17,8 @@ from p4compiler.check.statements import (
     check_statements,
     check_variable,
 )
-from p4compiler.check.tables import check_table
-from p4compiler.diagnostics import Note, Refusal
+from p4compiler.check.tables import MAX_SIZE, check_table
+from p4compiler.diagnostics import Note, Refusal, shown
 from p4compiler.types import INTEGER, STRING, UNKNOWN, VOID, ObjectType, RecordType, SetType
 
 FIRST_VERSION, LAST_VERSION = 20180101, 20200408  # of v1model.p4
@@ -240,7 +240,9 @@ def _check_locals(checker: Checker, declarations: Sequence[tree.Declaration], ow
 
 def _value_set(checker: Checker, node: tree.ValueSetDeclaration) -> None:
     kind = type_nodes.resolve(checker, node.type)
-    constants.number(checker, node.size, "the size of a value set")
+    size = constants.number(checker, node.size, "the size of a value set")
+    if size is not None and not 0 <= size < MAX_SIZE:
+        checker.error(f"a value set of {shown(size)} members; a size is from 0 to {MAX_SIZE - 1:,}", node.size.span)
     checker.checked.declared[node] = SetType(kind)
     checker.declare(node)
 

@@ -205,7 +205,7 @@ def _check_property(checker: Checker, table: tree.TableDeclaration, item: tree.T
     elif item.name == "size":
         size = constants.number(checker, item.value, "the size of a table")
         if size is not None and not 0 <= size < MAX_SIZE:
-            raise Refusal(f"a table of {shown(size)} entries", item.value.span)
+            raise Refusal(f"a table of {shown(size)} entries; a size is from 0 to {MAX_SIZE - 1:,}", item.value.span)
     elif item.name in _EXTERNS:
         kind = check_expression(checker, item.value)
         if kind != UNKNOWN and not (isinstance(kind, ObjectType) and kind.declaration.name in _EXTERNS[item.name]):

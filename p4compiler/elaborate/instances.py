@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from p4compiler import tree
 from p4compiler.check.result import ResolvedCall
+from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import evaluate, known_number
 from p4compiler.elaborate.frames import Frame
@@ -37,6 +38,9 @@ def instantiate(
     arguments = _arguments(e, call)
     if isinstance(declaration, tree.ExternDeclaration):
         made = ExternInstance(declaration.name, full, name, types, arguments, annotations, node.span)
+        if made.kind == "register" and made.number("size") == 0:
+            text = f"register {name!r} has no cells: direct registers are not supported on this target"
+            raise Refusal(text, node.span)
         e.found.externs.append(made)
         return made
     assert isinstance(declaration, tree.ParserDeclaration | tree.ControlDeclaration)

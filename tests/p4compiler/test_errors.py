@@ -109,6 +109,10 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
          "direct_counter 'd' belongs to no table: one needs 'counters = d;'", "d.count()"),
         ("register<pair_s>(4) r; action act() { r.write(0, meta.pair); } table t { actions = { act; } }",
          None, ""),
+        ("register<bit<8>>(0) r; table t { actions = { NoAction; } }",
+         "register 'r' has no cells: direct registers are not supported on this target", "r"),
+        ("table t { actions = { NoAction; } size = 1 << 31; }",
+         "a table of 2147483648 entries; a size is from 0 to 2,147,483,647", "1 << 31"),
     ],
 )  # fmt: skip
 def test_an_error_in_a_declaration(local: str, message: str | None, text: str) -> None:
@@ -181,10 +185,6 @@ def test_json_of_an_error() -> None:
         ("{ bit<8> x = 1; hdr.h.a = x; }", "bit<8> x = 0;", "", "'x' shadows another declaration"),
         ("", "", "parser Q(packet_in b) { state start { transition accept; } state lost { transition accept; } }",
          "state 'lost' is never reached"),
-    ],
-)  # fmt: skip
-def test_warnings(code: str, local: str, controls: str, message: str) -> None:
-    found = p4compiler.compile_text(around(code, local=local, controls=controls)).warnings
         ("random(hdr.h.a, 9, 3);", "", "", "no number is from 9 to 3: the result is undefined"),
         ("hash(hdr.h.a, HashAlgorithm.crc16, 8w5, { hdr.h.b }, 8w0);", "", "",
          "the result is always the base, since 'max' (how many values it may have) is 0"),
@@ -193,6 +193,10 @@ def test_warnings(code: str, local: str, controls: str, message: str) -> None:
         ("r.count(1);", "counter(1, CounterType.packets) r;", "", "index 1 of counter 'r', which has 1 cell"),
         ("r.execute_meter(4, hdr.h.a);", "meter(4, MeterType.bytes) r;", "",
          "index 4 of meter 'r', which has 4 cells"),
+    ],
+)  # fmt: skip
+def test_warnings(code: str, local: str, controls: str, message: str) -> None:
+    found = p4compiler.compile_text(around(code, local=local, controls=controls)).warnings
     assert message in [item.message for item in found]
 
 

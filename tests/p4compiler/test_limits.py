@@ -51,6 +51,8 @@ def message_of(compile_: Callable[[], object]) -> str:
         ("#if 1 << 100000000000\n#endif\nconst bit<8> a = b;", "'b' is not declared"),
         ("#if 10UL - 1L == 9 && u == 0\n#else\n#error no\n#endif\nconst bit<8> a = b;", "'b' is not declared"),
         (";" * 300_001, "a program of more than 300,000 tokens"),
+        ("#include <core.p4>\nparser P(packet_in p) { value_set<bit<8>>(1 << 100) s; state start { } }",
+         "a value set of 1267650600228229401496703205376 members; a size is from 0 to 2,147,483,647"),
         ("#include <core.p4", "'>' expected after the name of a file"),
         ("#define A(x) x\nconst bit<8> a = A(1;\n", "the arguments of macro 'A' have no ')'"),
     ],
@@ -194,8 +196,6 @@ def test_includes_of_a_local_program(tmp_path: Path) -> None:
     assert message == "'z' is not declared"
 
 
-def test_what_is_no_regular_text_file_is_refused(tmp_path: Path) -> None:
-    fifo, large, binary = tmp_path / "fifo.p4", tmp_path / "large.p4", tmp_path / "binary.p4"
 def test_an_include_that_is_not_found_names_the_folders_that_do_not_exist(tmp_path: Path) -> None:
     path = tmp_path / "a.p4"
     path.write_text("#include <b.p4>\n")
@@ -212,6 +212,8 @@ def test_an_include_that_is_not_found_names_the_folders_that_do_not_exist(tmp_pa
     assert p4compiler.compile(path, include=[none]).warnings == ()
 
 
+def test_what_is_no_regular_text_file_is_refused(tmp_path: Path) -> None:
+    fifo, large, binary = tmp_path / "fifo.p4", tmp_path / "large.p4", tmp_path / "binary.p4"
     os.mkfifo(fifo)
     with large.open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
