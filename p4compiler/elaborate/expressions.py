@@ -358,23 +358,22 @@ def _equal_literal(left: Value, right: Value, span: SourceSpan) -> ir.Scalar:
 
 
 def _pairs(left: Value, right: Value, span: SourceSpan) -> list[tuple[Value, Value]]:
-    if isinstance(left, StructValue) and isinstance(right, StructValue):
-        keys = zip(left.fields.values(), right.fields.values(), strict=True)
-        return [pair for a, b in keys for pair in _pairs(a, b, span)]
-    if isinstance(left, ListValue) and isinstance(right, ListValue):
-        return [pair for a, b in zip(left.items, right.items, strict=True) for pair in _pairs(a, b, span)]
-    if isinstance(left, StackValue | StackLiteral) and isinstance(right, StackValue | StackLiteral):
-        return [pair for a, b in zip(left.items, right.items, strict=True) for pair in _pairs(a, b, span)]
-    if isinstance(left, UnionValue) and isinstance(right, UnionValue):
-        return [
-            pair
-            for a, b in zip(left.members.values(), right.members.values(), strict=True)
-            for pair in _pairs(a, b, span)
-        ]
+    parts, others = _parts(left), _parts(right)
+    if parts is not None and others is not None:
+        return [pair for a, b in zip(parts, others, strict=True) for pair in _pairs(a, b, span)]
     is_header = isinstance(left, HeaderValue | HeaderLiteral) and isinstance(right, HeaderValue | HeaderLiteral)
     if is_header or (isinstance(left, SCALARS) and isinstance(right, SCALARS)):
         return [(left, right)]
     raise Refusal("this comparison is not supported", span)
+
+
+def _parts(value: Value) -> Sequence[Value] | None:
+    """What a value is made of; None if it has no parts that are compared by themselves."""
+    if isinstance(value, StructValue):
+        return tuple(value.fields.values())
+    if isinstance(value, ListValue | StackValue | StackLiteral):
+        return value.items
+    return tuple(value.members.values()) if isinstance(value, UnionValue) else None
 
 
 def _choice(e: Elaborator, node: tree.ChoiceExpression) -> Value:
