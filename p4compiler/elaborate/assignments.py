@@ -53,6 +53,8 @@ def assign(e: Elaborator, target: Location | Value, value: Value, span: SourceSp
 
 
 def _assign_field(e: Elaborator, target: ir.FieldValue, value: Value, span: SourceSpan) -> None:
+    if isinstance(value, AppliedTable):
+        value = applied_bit(e, value, span)
     if not isinstance(value, SCALARS):
         raise Refusal("this assignment is not supported", span)
     if isinstance(target.type, VarbitType):

@@ -85,7 +85,7 @@ def evaluate_all(e: Elaborator, nodes: Sequence[tree.Expression]) -> list[Value]
     """The values of expressions from left to right, of which none changes by a later one."""
     out: list[Value] = []
     for position, node in enumerate(nodes):
-        value = evaluate(e, node)
+        value = _plain(e, evaluate(e, node), node.span)
         if any(may_change(e, later) for later in nodes[position + 1 :]):
             value = copied(e, value, node.span)
         out.append(value)
@@ -290,7 +290,7 @@ def _unary(e: Elaborator, node: tree.UnaryExpression) -> Value:
 def _binary(e: Elaborator, node: tree.BinaryExpression) -> Value:
     if node.op in ("&&", "||"):
         return _logic(e, node)
-    left, right = (_plain(e, item, node.span) for item in evaluate_all(e, (node.left, node.right)))
+    left, right = evaluate_all(e, (node.left, node.right))
     if isinstance(left, SCALARS) and isinstance(right, SCALARS):
         return operations.binary(node.op, left, right, node.span)
     return _equal(node, left, right)

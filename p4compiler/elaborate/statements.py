@@ -78,10 +78,7 @@ def _assign(e: Elaborator, node: tree.AssignStatement) -> None:
     if may_change(e, node.value):
         target = frozen(e, target, node.span)
     if not node.op:
-        value = evaluate(e, node.value)
-        if isinstance(value, AppliedTable):
-            value = scalar(e, node.value)
-        assign(e, target, value, node.span)
+        assign(e, target, evaluate(e, node.value), node.span)
         return
     old = read(e, target)
     assert isinstance(old, SCALARS)
@@ -120,8 +117,7 @@ def _return(e: Elaborator, node: tree.ReturnStatement) -> None:
     body = e.bodies[-1]
     if node.value is not None:
         assert body.result is not None
-        value = evaluate(e, node.value)
-        assign(e, body.result, scalar(e, node.value) if isinstance(value, AppliedTable) else value, node.span)
+        assign(e, body.result, evaluate(e, node.value), node.span)
     e.emit(ir.JumpStep(body.label))
 
 

@@ -90,3 +90,47 @@ def test_a_return_before_checksums_or_headers_is_refused(control: str) -> None:
 def test_a_name_of_a_generic_type_with_its_arguments_is_a_type() -> None:
     declarations = "struct two<T> { T x; T y; } typedef two<bit<8>> bytes_two;"
     assert result("bytes_two v = { 5, 6 }; hdr.h.a = v.y;", declarations=declarations)[0] == 6
+
+
+_TWO_TABLES = """
+action set(bit<8> v) { hdr.h.a = v; }
+table t { key = { hdr.h.b: exact; } actions = { set; NoAction; } const entries = { 2: set(7); } }
+table u { key = { hdr.h.c: exact; } actions = { set; NoAction; } const entries = { 2: set(6); } }
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "bool x = t.apply().hit; bool y = !u.apply().miss; hdr.h.c = x && !y ? 8w9 : 8;",
+        "tuple<bool, bool> x = { t.apply().hit, u.apply().hit }; hdr.h.c = x == { true, false } ? 8w9 : 8;",
+        "two_t x = { t.apply().hit, u.apply().hit }; hdr.h.c = x == { true, false } ? 8w9 : 8;",
+        "two_t x; x = { y = !t.apply().hit, x = u.apply().miss }; hdr.h.c = x == { true, false } ? 8w9 : 8;",
+        'log_msg("{}", { t.apply().hit }); if (u.apply().miss) { hdr.h.c = 9; }',
+        "hash(hdr.h.e, HashAlgorithm.crc16, 16w0, { t.apply().hit, u.apply().hit }, 16w1); hdr.h.c = 9;",
+        "digest<two_t>(1, { t.apply().hit, u.apply().hit }); hdr.h.c = 9;",
+        "hdr.h.c = one(t.apply().hit, u.apply().hit);",
+        "switch (t.apply().hit) { true: { if (u.apply().hit) { } else { hdr.h.c = 9; } } }",
+    ],
+)
+def test_the_result_of_a_table_is_a_boolean_like_others(code: str) -> None:
+    declarations = "struct two_t { bool x; bool y; } bit<8> one(in bool x, in bool y) { return x && !y ? 8w9 : 8; }"
+    assert tuple(result(code, local=_TWO_TABLES, declarations=declarations)[:3]) == (7, 2, 9)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "t == { 8w1, 16w2 }",
+        "{ 8w1, 16w2 } == t",
+        "t == { 1, 2 }",
+        "!(t != { hdr.h.a, 16w2 })",
+        "{ hdr.h.a, hdr.h.b } == { 8w1, 8w2 }",
+        "hdr.p == { 9, 10 }",
+        "hdr.p != { 9, 11 }",
+        "t != { 8w1, 16w3 }",
+    ],
+)
+def test_a_list_is_compared_with_a_tuple_and_a_header(condition: str) -> None:
+    code = f"tuple<bit<8>, bit<16>> t = {{ 1, 2 }}; hdr.h.c = {condition} ? (bit<8>) t[1] : 7;"
+    assert result(code)[2] == 2
