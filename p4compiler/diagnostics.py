@@ -160,8 +160,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` where a known name is like `name`, else nothing."""
     if len(name) > _MAX_COMPARED_NAME:
         return ""
-    similar = (item for item in known if abs(len(item) - len(name)) <= 1 + len(name) // 4)
-    close = difflib.get_close_matches(name, list(islice(similar, _MAX_COMPARED)), 1)
+    similar = list(islice((item for item in known if abs(len(item) - len(name)) <= 1 + len(name) // 4), _MAX_COMPARED))
+    other_case = [item for item in similar if item.lower() == name.lower()]
+    close = other_case or difflib.get_close_matches(name, similar, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

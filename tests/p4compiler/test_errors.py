@@ -25,6 +25,8 @@ def marked(item: p4compiler.Diagnostic) -> str:
     [
         ("hdr.h.aa = 1;", "header bytes_t has no field 'aa'; did you mean 'a'?", "aa"),
         ("hdr.p.isvalid();", "header pair_t has no field 'isvalid'; did you mean 'isValid'?", "isvalid"),
+        ("hdr.p.setvalid();", "header pair_t has no field 'setvalid'; did you mean 'setValid'?", "setvalid"),
+        ("hdr.h.A = 1;", "header bytes_t has no field 'A'; did you mean 'a'?", "A"),
         ("hdr.h.a = hdr.h.e;",
          "bit<16> where bit<8> is expected; a cast is needed (cannot implicitly convert)", "hdr.h.e"),
         ("hdr.h.a = unknown;", "'unknown' is not declared", "unknown"),
