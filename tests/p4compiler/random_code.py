@@ -6,7 +6,9 @@ types. Functions change their arguments, so the order of evaluation shows in the
 
 from __future__ import annotations
 
+import operator
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 DECLARATIONS = """
@@ -16,10 +18,22 @@ void add(inout bit<8> x, in bit<8> y) { x = x + y; }
 void swap(inout bit<8> x, inout bit<8> y) { bit<8> t = x; x = y; y = t; }
 bit<16> widen(in bit<8> x, out bit<16> y) { y = (bit<16>) x; y = y << 1; return y + 1; }
 """
-LOCALS = "bit<32> w = 0; int<8> s = 0; int<16> t = 0; bit<5> v = 0; bool q = false;"
+LOCALS = """
+bit<32> w = 0; int<8> s = 0; int<16> t = 0; bit<5> v = 0; bool q = false;
+bit<100> l = 0; int<33> k = 0; int<4> u = 0; bit<1> o = 0; bit<48> m = 0; int<70> n = 0;
+"""
 FIELDS = ("hdr.h.a", "hdr.h.b", "hdr.h.c", "hdr.h.d")
 WIDE = ("hdr.h.e", "hdr.h.f")
+STACK = tuple(f"hdr.s[{index}].{name}" for index in range(3) for name in "xy")
 DEEPEST = 4
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
 
 
 @dataclass(frozen=True)
@@ -38,11 +52,20 @@ class Kind:
         return value - (1 << self.width) if self.signed and value >> (self.width - 1) else value
 
 
-BOOL, B8, B16, B32, B5, I8, I16 = Kind(0), Kind(8), Kind(16), Kind(32), Kind(5), Kind(8, True), Kind(16, True)
+BOOL, B1, B2, B5, B8, B16, B32, B48, B100 = (Kind(width) for width in (0, 1, 2, 5, 8, 16, 32, 48, 100))
+I4, I8, I16, I33, I70 = (Kind(width, True) for width in (4, 8, 16, 33, 70))
+NUMBERS = (B1, B5, B8, B16, B32, B48, B100, I4, I8, I16, I33, I70)
 VARIABLES: dict[str, Kind] = {
-    **dict.fromkeys(FIELDS, B8),
+    **dict.fromkeys((*FIELDS, *STACK), B8),
     **dict.fromkeys(WIDE, B16),
     "meta.m": B8,
+    "meta.pair.x": B8,
+    "l": B100,
+    "k": I33,
+    "u": I4,
+    "o": B1,
+    "m": B48,
+    "n": I70,
     "w": B32,
     "s": I8,
     "t": I16,
@@ -57,7 +80,8 @@ class Code:
     def __init__(self, chance: random.Random, frame: bytes) -> None:
         self._chance = chance
         self.values: dict[str, int] = dict.fromkeys(VARIABLES, 0)
-        self.values |= dict(zip(FIELDS, frame[:4], strict=True))
+        self.values["meta.i"] = 0
+        self.values |= dict(zip(FIELDS, frame[:4], strict=True)) | dict(zip(STACK, frame[10:16], strict=True))
         self.values["hdr.h.e"] = int.from_bytes(frame[4:6], "big")
         self.values["hdr.h.f"] = int.from_bytes(frame[6:8], "big")
 
@@ -70,7 +94,7 @@ class Code:
 
     def statement(self, depth: int = 0) -> str:
         """A statement, run."""
-        kind = self._chance.randrange(10 if depth < DEEPEST else 7)
+        kind = self._chance.randrange(14 if depth < DEEPEST else 10)
         if kind < 5:
             name = self._chance.choice(list(VARIABLES))
             text, value = self.expression(VARIABLES[name], 0)
@@ -82,7 +106,45 @@ class Code:
             return f"swap({left}, {right});"
         if kind == 6:
             return self._slice() if self._chance.randrange(2) else self._add()
-        return self._if(depth) if kind < 9 else self._block(depth + 1)
+        if kind < 10:
+            return (self._index, self._element, self._changed)[kind - 7]()
+        return self._if(depth) if kind < 12 else self._switch(depth) if kind < 13 else self._block(depth + 1)
+
+    def _index(self) -> str:
+        self.values["meta.i"] = self._chance.randrange(3)
+        return f"meta.i = {self.values['meta.i']};"
+
+    def _element(self) -> str:
+        """An assignment to an element of the stack by an index that the packet has."""
+        field = self._chance.choice("xy")
+        name = f"hdr.s[{self.values['meta.i']}].{field}"
+        text, self.values[name] = self.expression(B8, 0)
+        return f"hdr.s[meta.i].{field} = {text};"
+
+    def _changed(self) -> str:
+        """An assignment with an operation, of which the target is the left operand."""
+        name = self._chance.choice([item for item, kind in VARIABLES.items() if kind.width])
+        kind, before = VARIABLES[name], self.values[name]
+        op = self._chance.choice(list(OPERATIONS))
+        text, value = self.expression(kind, 1)
+        self.values[name] = kind.fit(OPERATIONS[op](before, value))
+        return f"{name} {op}= {text};"
+
+    def _switch(self, depth: int) -> str:
+        kind = self._chance.choice((B1, B8, I8))
+        subject, value = self.expression(kind, 1)
+        labels = {kind.fit(value + self._chance.choice((0, 1, 2, 5))) for _ in range(3)}
+        parts, taken = [], False
+        waiting = False
+        for label in labels:
+            waiting = waiting or label == value
+            text = f"({kind}) {label}:"
+            if self._chance.random() < 0.7:
+                text += f" {self._unless(not waiting, lambda: self._block(depth + 1))}"
+                taken, waiting = taken or waiting, False
+            parts.append(text)
+        parts.append(f"default: {self._unless(taken, lambda: self._block(depth + 1))}")
+        return f"switch ({subject}) {{ {' '.join(parts)} }}"
 
     def _add(self) -> str:
         """A call whose second argument may change the first after it was read."""
@@ -93,7 +155,7 @@ class Code:
         return f"add({name}, {text});"
 
     def _slice(self) -> str:
-        name = self._chance.choice((*FIELDS, *WIDE, "w"))
+        name = self._chance.choice((*FIELDS, *WIDE, "w", "l", "m"))
         width = VARIABLES[name].width
         low = self._chance.randrange(width)
         high = self._chance.randrange(low, width)
@@ -130,6 +192,9 @@ class Code:
 
     def _leaf(self, kind: Kind) -> tuple[str, int]:
         names = [name for name, other in VARIABLES.items() if other == kind]
+        if kind == B8 and self._chance.random() < 0.1:
+            field = self._chance.choice("xy")
+            return f"hdr.s[meta.i].{field}", self.values[f"hdr.s[{self.values['meta.i']}].{field}"]
         if names and self._chance.random() < 0.7:
             name = self._chance.choice(names)
             return name, self.values[name]
@@ -141,7 +206,10 @@ class Code:
         return f"{kind.width}{'s' if kind.signed else 'w'}{bits}", bits
 
     def _boolean(self, depth: int) -> tuple[str, int]:
-        choice = self._chance.randrange(4)
+        choice = self._chance.randrange(5)
+        if choice == 4:
+            text, value = self.expression(B1, depth)
+            return f"((bool) {text})", value
         if choice == 0:
             text, value = self.expression(BOOL, depth)
             return f"(!{text})", int(not value)
@@ -153,7 +221,7 @@ class Code:
             if bool(a) == (op == "||"):
                 self.values, b = before, a  # the right side is not evaluated
             return f"({left} {op} {right})", b
-        kind = self._chance.choice((B8, B16, I8, B5, I16) if choice == 2 else (B8, B16, B32, BOOL))
+        kind = self._chance.choice(NUMBERS if choice == 2 else (B8, B16, B32, BOOL))
         op = self._chance.choice(("==", "!=") if not kind.width else ("==", "!=", "<", "<=", ">", ">="))
         left, a = self.expression(kind, depth)
         right, b = self.expression(kind, depth)
@@ -161,9 +229,9 @@ class Code:
         return f"({left} {op} {right})", int(results[op])
 
     def _number(self, kind: Kind, depth: int) -> tuple[str, int]:
-        choices = [self._operation, self._operation, self._choice, self._cast, self._shift]
+        choices = [self._operation, self._operation, self._choice, self._cast, self._shift, self._concatenation]
         if not kind.signed:
-            choices += [self._slice_of, self._concatenation]
+            choices += [self._slice_of, self._division]
         if kind == B8:
             choices += [self._call]
         return self._chance.choice(choices)(kind, depth)
@@ -180,8 +248,13 @@ class Code:
                 (-(1 << (kind.width - 1)), (1 << (kind.width - 1)) - 1) if kind.signed else (0, (1 << kind.width) - 1)
             )
             return f"({left} {op} {right})", max(low, min(high, a + b if op == "|+|" else a - b))
-        results = {"+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b, "^": a ^ b}
-        return f"({left} {op} {right})", kind.fit(results[op])
+        return f"({left} {op} {right})", kind.fit(OPERATIONS[op](a, b))
+
+    def _division(self, kind: Kind, depth: int) -> tuple[str, int]:
+        op = self._chance.choice("/%")
+        left, a = self.expression(kind, depth)
+        b = self._chance.randrange(1, 1 << kind.width)
+        return f"({left} {op} {kind.width}w{b})", a // b if op == "/" else a % b
 
     def _choice(self, kind: Kind, depth: int) -> tuple[str, int]:
         condition, value = self.expression(BOOL, depth)
@@ -194,8 +267,14 @@ class Code:
         return f"({condition} ? {yes} : {no})", a if value else b
 
     def _cast(self, kind: Kind, depth: int) -> tuple[str, int]:
-        width = self._chance.choice([other.width for other in (B8, B16, B32, B5) if other.width != kind.width])
-        from_ = self._chance.choice((Kind(width, kind.signed), Kind(kind.width, not kind.signed)))
+        if kind == B1 and self._chance.randrange(2):
+            text, value = self.expression(BOOL, depth)
+            return f"((bit<1>) {text})", value
+        width = self._chance.choice([other.width for other in NUMBERS if other.width != kind.width])
+        if kind.signed or width == 1:
+            width = max(2, width)
+        signs = (kind.signed, not kind.signed) if kind.width > 1 else (False, False)
+        from_ = self._chance.choice((Kind(width, signs[0]), Kind(kind.width, signs[1])))
         text, value = self.expression(from_, depth)
         return f"(({kind}) {text})", kind.fit(value)
 
@@ -210,9 +289,7 @@ class Code:
         return f"({left} {op} {right})", kind.fit(a << distance if op == "<<" else a >> distance)
 
     def _slice_of(self, kind: Kind, depth: int) -> tuple[str, int]:
-        outer = self._chance.choice([other for other in (B8, B16, B32) if other.width >= kind.width] or [B32])
-        if outer.width < kind.width:
-            return self._operation(kind, depth)
+        outer = self._chance.choice([other for other in NUMBERS if other.width >= kind.width] or [kind])
         low = self._chance.randrange(outer.width - kind.width + 1)
         text, value = self.expression(outer, depth)
         return (
@@ -221,12 +298,12 @@ class Code:
         )
 
     def _concatenation(self, kind: Kind, depth: int) -> tuple[str, int]:
-        if kind.width < 2:
+        if kind.width < 4:
             return self._operation(kind, depth)
-        low = self._chance.randrange(1, kind.width)
-        left, a = self.expression(Kind(kind.width - low), depth)
-        right, b = self.expression(Kind(low), depth)
-        return f"({left} ++ {right})", a << low | b
+        low = self._chance.randrange(2, kind.width - 1)
+        left, a = self.expression(Kind(kind.width - low, kind.signed), depth)
+        right, b = self.expression(Kind(low, self._chance.random() < 0.3), depth)
+        return f"({left} ++ {right})", a << low | b & ((1 << low) - 1)
 
     def _call(self, kind: Kind, depth: int) -> tuple[str, int]:
         name = self._chance.choice(FIELDS)
