@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from p4compiler import ir, tree
 from p4compiler.check.result import Checked
-from p4compiler.diagnostics import Diagnostics, Refusal
+from p4compiler.diagnostics import Diagnostics, Note, Refusal
 from p4compiler.elaborate import operations
 from p4compiler.elaborate.calls import apply_control, call
 from p4compiler.elaborate.elaborator import ElaborationPasses, Elaborator, Found
@@ -87,7 +87,9 @@ class _Lowering:
         for name in ("ck", "vr"):
             code = self._control(blocks[name], "checksum", headers, user)
             checksums += _checksums(code, operations.TRUE)
-        self._check_direct_externs()
+        externs = [item for item in e.found.externs if isinstance(item, ExternInstance)]
+        self._check_direct_externs(externs)
+        _refuse_equal_names(externs)
         deparsed = self._control(blocks["dep"], "deparser", PacketValue(), headers)
         return LoweredProgram(
             e.checked,
@@ -102,11 +104,9 @@ class _Lowering:
             blocks,
         )
 
-    def _check_direct_externs(self) -> None:
+    def _check_direct_externs(self, externs: Sequence[ExternInstance]) -> None:
         """Direct counters and meters work in the actions of their table only; BMv2 has no call that would fail."""
-        for item in self._e.found.externs:
-            if not isinstance(item, ExternInstance):
-                continue
+        for item in externs:
             what = f"{item.kind} {item.short!r} belongs to"
             if item.calls and not item.tables:
                 property_ = "counters" if item.kind == "direct_counter" else "meters"
@@ -198,6 +198,16 @@ class _Lowering:
                 known = self._e.found.field_lists.setdefault(number, [])
                 known += [item for item in scalars(value.fields[field.name]) if isinstance(item, ir.FieldValue)]
             self._collect_field_lists(value.fields[field.name])
+
+
+def _refuse_equal_names(externs: Sequence[ExternInstance]) -> None:
+    """Two objects of one kind by one name would be one to BMv2 and the control plane."""
+    known: dict[tuple[str, str], ExternInstance] = {}
+    for item in externs:
+        other = known.setdefault((item.kind.removeprefix("direct_"), item.name), item)
+        if other is not item:
+            note = Note("the other is here", other.span)
+            raise Refusal(f"two {item.kind}s have the control-plane name {item.name!r}", item.span, note)
 
 
 def _checksums(code: Sequence[ir.Statement], condition: ir.Scalar) -> list[ir.ChecksumStep]:

@@ -35,7 +35,7 @@ def instantiate(
     types = tuple(substitute(item, e.frame.types) for item in call.object_type.arguments)
     label = tree.Declaration(node.span, name or declaration.name, annotations)
     full = e.control_name(label, path)
-    arguments = _arguments(e, call)
+    arguments = _arguments(e, call, full)
     if isinstance(declaration, tree.ExternDeclaration):
         made = ExternInstance(declaration.name, full, name, types, arguments, annotations, node.span)
         if made.kind == "register" and made.number("size") == 0:
@@ -52,8 +52,15 @@ def instantiate(
     return instance
 
 
-def _arguments(e: Elaborator, call: ResolvedCall) -> dict[str, Value]:
-    return {parameter.name: evaluate(e, node) for parameter, node in call.arguments if node is not None}
+def _arguments(e: Elaborator, call: ResolvedCall, path: str) -> dict[str, Value]:
+    """The arguments of a constructor; what they make has the name of its parameter, in the new instance."""
+    out: dict[str, Value] = {}
+    for parameter, node in call.arguments:
+        if isinstance(node, tree.CallExpression) and e.checked.calls[node].kind == "constructor":
+            out[parameter.name] = instantiate(e, node, parameter.name, (), path)
+        elif node is not None:
+            out[parameter.name] = evaluate(e, node)
+    return out
 
 
 def _declare_locals(e: Elaborator, instance: BlockInstance, declarations: Sequence[tree.Declaration]) -> None:

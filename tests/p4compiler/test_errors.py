@@ -113,6 +113,9 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
          None, ""),
         ("register<bit<8>>(0) r; table t { actions = { NoAction; } }",
          "register 'r' has no cells: direct registers are not supported on this target", "r"),
+        ('@name("x") counter(4, CounterType.packets) c; @name("x") counter(4, CounterType.bytes) d;'
+         " table t { actions = { NoAction; } }",
+         "two counters have the control-plane name 'I.x'", "d"),
         ("table t { actions = { NoAction; } size = 1 << 31; }",
          "a table of 2147483648 entries; a size is from 0 to 2,147,483,647", "1 << 31"),
     ],

@@ -6,7 +6,7 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 import p4compiler
-from tests.p4compiler.compiled import around
+from tests.p4compiler.compiled import around, result
 
 
 def info(code: str, *, local: str = "", controls: str = "", declarations: str = "") -> p4i.P4Info:
@@ -46,3 +46,22 @@ def test_each_instance_of_a_control_has_the_tables_that_its_arguments_choose() -
     """
     found = info("c.apply(hdr.h); d.apply(hdr.h);", local="C(true) c; C(false) d;", controls=control)
     assert [item.preamble.name for item in found.tables] == ["I.c.u", "I.d.t"]
+
+
+def test_what_a_constructor_is_given_has_the_name_of_its_parameter() -> None:
+    controls = """
+    control Inner(inout headers_t hdr)(register<bit<8>> cells) {
+        apply { cells.read(hdr.h.a, 1); hdr.h.a = hdr.h.a + 5; cells.write(1, hdr.h.a); }
+    }
+    control Outer(inout headers_t hdr)(bit<32> size) {
+        Inner(register<bit<8>>(size)) inner;
+        apply { inner.apply(hdr); }
+    }
+    """
+    code, local = "c.apply(hdr); d.apply(hdr);", "Outer(4) c; Outer(8) d;"
+    found = info(code, local=local, controls=controls)
+    assert [(item.preamble.name, item.size) for item in found.registers] == [
+        ("I.c.inner.cells", 4),
+        ("I.d.inner.cells", 8),
+    ]
+    assert result(code, local=local, controls=controls)[0] == 5  # each has its own
