@@ -12,7 +12,7 @@ from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate.storage import SCALARS
 from p4compiler.elaborate.values import ExternInstance, ValueSetValue
 from p4compiler.json_actions import ActionWriter, FieldLists, source_info
-from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields, hexstr
+from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields
 from p4compiler.json_parsers import ParserWriter
 from p4compiler.json_tables import TableWriter
 from p4compiler.types import BitsType, RecordType, Type, VarbitType, base_of, width_of
@@ -258,12 +258,8 @@ class _Writer:
         for number, (name, (_, fields)) in enumerate(self._program.found.digests.items(), 1):
             elements: list[Json] = []
             for field in fields:
-                if isinstance(field, ir.ConstantValue):
-                    width = width_of(field.type)
-                    elements.append({"type": "hexstr", "value": hexstr(field.value, width), "bitwidth": width})
-                else:
-                    assert isinstance(field, ir.FieldValue)
-                    elements.append(self._expressions.place(field))
+                assert isinstance(field, ir.FieldValue)
+                elements.append(self._expressions.place(field))
             out.append({"id": number, "name": name, "elements": elements})
         return out
 

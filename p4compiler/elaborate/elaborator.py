@@ -42,7 +42,8 @@ class Found:
     action_users: dict[str, str] = field(default_factory=dict)  # the block that used an action first
     tables: dict[str, object] = field(default_factory=dict)  # LoweredTable by name
     externs: list[object] = field(default_factory=list)  # ExternInstance
-    digests: dict[str, tuple[Type, tuple[ir.Scalar, ...]]] = field(default_factory=dict)
+    digests: dict[str, tuple[Type, tuple[Value, ...]]] = field(default_factory=dict)  # by name, with their fields
+    unnamed_digests: dict[SourceSpan, str] = field(default_factory=dict)  # of tuples: the names of the calls
     field_lists: dict[int, list[ir.FieldValue]] = field(default_factory=dict)
     calls_extern_function: bool = False  # in a control
     value_sets: dict[str, object] = field(default_factory=dict)

@@ -211,17 +211,25 @@ def _hash(e: Elaborator, a: Arguments) -> None:
 
 
 def _digest(e: Elaborator, a: Arguments) -> None:
-    kind = a.bound_types["T"]
-    fields = tuple(
-        e.saved(item, a.span) if not isinstance(item, ir.ConstantValue) else item for item in scalars(a.value("data"))
-    )
-    name = base = kind.name if isinstance(kind, RecordType) else "digest_0"
-    number = 0
-    while name in e.found.digests:
-        name = f"{base}_{number}"
-        number += 1
-    e.found.digests[name] = kind, fields
+    """A message of the fields as they are now; the calls for one struct share fields, since it has one digest."""
+    values = scalars(a.value("data"))
+    name = _digest_name(e, a)
+    if name not in e.found.digests:
+        fields = [e.variable(item.type, "digest", a.span) for item in values]
+        e.found.digests[name] = a.bound_types["T"], tuple(fields)
+    for field, value in zip(e.found.digests[name][1], values, strict=True):
+        assign(e, field, value, a.span)
     _emit(a, "generate_digest", a.scalar("receiver"), ir.DigestArgument(name))
+
+
+def _digest_name(e: Elaborator, a: Arguments) -> str:
+    kind = a.bound_types["T"]
+    if not isinstance(kind, RecordType):
+        return e.found.unnamed_digests.setdefault(a.span, f"digest_{len(e.found.unnamed_digests)}")
+    name, number = kind.name, 0
+    while e.found.digests.get(name, (kind,))[0] != kind:  # another instance of a generic struct
+        name, number = f"{kind.name}_{number}", number + 1
+    return name
 
 
 def _clone(e: Elaborator, a: Arguments) -> None:
