@@ -80,8 +80,11 @@ class _Lowering:
         user = self._user_metadata(blocks["p"])
         self._collect_field_lists(user)
         # ingress and egress first: they decide what the P4Info lists
+        e.pipeline = "ingress"
         ingress = self._control(blocks["ig"], "control", headers, user, std)
+        e.pipeline = "egress"
         egress = self._control(blocks["eg"], "control", headers, user, std)
+        e.pipeline = ""
         lowered_parser = lower_parser(e, blocks["p"], self._bind(blocks["p"], PacketValue(), headers, user, std), "")
         checksums: list[ir.ChecksumStep] = []
         for name in ("ck", "vr"):

@@ -76,6 +76,7 @@ class Elaborator:
         self.mode = "control"  # or parser, action, checksum, deparser
         self.block = ""  # the name of the pipeline's part that is elaborated
         self.instance: BlockInstance | None = None  # the parser or control that is elaborated
+        self.pipeline = ""  # ingress or egress, while one of them is elaborated
         self.table: LoweredTable | None = None  # of whose actions one is elaborated
         self.prefix = ""  # of the names of its variables
         self.bodies: list[Body] = []

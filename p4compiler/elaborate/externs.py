@@ -212,6 +212,8 @@ def _hash(e: Elaborator, a: Arguments) -> None:
 
 def _digest(e: Elaborator, a: Arguments) -> None:
     """A message of the fields as they are now; the calls for one struct share fields, since it has one digest."""
+    if e.pipeline == "egress":
+        _warn(a, "no-effect", "digest() has no effect in egress")
     values = scalars(a.value("data"))
     name = _digest_name(e, a)
     if name not in e.found.digests:
@@ -233,9 +235,34 @@ def _digest_name(e: Elaborator, a: Arguments) -> str:
 
 
 def _clone(e: Elaborator, a: Arguments) -> None:
-    op = {"I2E": "clone_ingress_pkt_to_egress", "E2E": "clone_egress_pkt_to_egress"}[a.choice("type")]
-    number = a.number("index") if "index" in a else None
-    _emit(a, op, a.scalar("session"), ir.FieldListArgument(number))
+    _emit(a, _clone_op(e, a), a.scalar("session"), _field_list(e, a) if "index" in a else ir.FieldListArgument(None))
+
+
+def _clone_op(e: Elaborator, a: Arguments) -> str:
+    kind = a.choice("type")
+    pipeline = {"I2E": "ingress", "E2E": "egress"}[kind]
+    _only_in(e, a, pipeline, f"a clone of type {kind} is")
+    return f"clone_{pipeline}_pkt_to_egress"
+
+
+def _only_in(e: Elaborator, a: Arguments, pipeline: str, what: str) -> None:
+    if e.pipeline != pipeline:
+        raise Refusal(f"{what} only possible in {pipeline}", a.span)
+
+
+def _field_list(e: Elaborator, a: Arguments) -> ir.FieldListArgument:
+    number = a.number("index")
+    if number != 0 and number not in e.found.field_lists:  # 0 is what programs call the list that has no fields
+        _warn(a, "no-effect", f"no metadata is kept: no field of the user metadata has @field_list({number})")
+    return ir.FieldListArgument(number)
+
+
+def _preserving(op: str, pipeline: str) -> Callable[[Elaborator, Arguments], None]:
+    def handler(e: Elaborator, a: Arguments) -> None:
+        _only_in(e, a, pipeline, f"{op}_preserving_field_list() is")
+        _emit(a, op, _field_list(e, a))
+
+    return handler
 
 
 def _with_data(op: str) -> Callable[[Elaborator, Arguments], None]:
@@ -243,9 +270,9 @@ def _with_data(op: str) -> Callable[[Elaborator, Arguments], None]:
         if list(scalars(a.value("data"))):
             raise Refusal(f"{op}() with fields is not supported; use the function with a field list", a.span)
         if op == "clone3":
-            kind = {"I2E": "clone_ingress_pkt_to_egress", "E2E": "clone_egress_pkt_to_egress"}[a.choice("type")]
-            _emit(a, kind, a.scalar("session"), ir.FieldListArgument(None))
+            _emit(a, _clone_op(e, a), a.scalar("session"), ir.FieldListArgument(None))
         else:
+            _only_in(e, a, "ingress" if op == "resubmit" else "egress", f"{op}() is")
             _emit(a, op, ir.FieldListArgument(None))
 
     return handler
@@ -291,8 +318,8 @@ _FUNCTIONS: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
     "clone3": _with_data("clone3"),
     "resubmit": _with_data("resubmit"),
     "recirculate": _with_data("recirculate"),
-    "resubmit_preserving_field_list": lambda e, a: _emit(a, "resubmit", ir.FieldListArgument(a.number("index"))),
-    "recirculate_preserving_field_list": lambda e, a: _emit(a, "recirculate", ir.FieldListArgument(a.number("index"))),
+    "resubmit_preserving_field_list": _preserving("resubmit", "ingress"),
+    "recirculate_preserving_field_list": _preserving("recirculate", "egress"),
     "truncate": lambda e, a: _emit(a, "truncate", a.scalar("length")),
     "assert": lambda e, a: _emit(a, "assert", a.scalar("check")),
     "assume": lambda e, a: _emit(a, "assume", a.scalar("check")),

@@ -57,6 +57,9 @@ def marked(item: p4compiler.Diagnostic) -> str:
         ("switch (hdr.h.a) { 1: { } 1: { } }", "value 1 has two cases", "1"),
         ("int<8> n = 1; n /= 2;", "'/' of signed numbers", "n /= 2"),
         ("hdr.h.a <<= -1;", "'<<' by a negative number", "-1"),
+        ("clone(CloneType.E2E, 5);", "a clone of type E2E is only possible in egress", "clone(CloneType.E2E, 5)"),
+        ("recirculate_preserving_field_list(1);", "recirculate_preserving_field_list() is only possible in egress",
+         "recirculate_preserving_field_list(1)"),
         ("int<1> n = -1;", "a variable of type int<1> is not supported on this target", "n"),
         ("V() v; v.apply(hdr, meta);", "v: invalid declaration: an instance cannot be in code, only beside it", "v"),
     ],
@@ -190,6 +193,8 @@ def test_json_of_an_error() -> None:
         ("{ bit<8> x = 1; hdr.h.a = x; }", "bit<8> x = 0;", "", "'x' shadows another declaration"),
         ("", "", "parser Q(packet_in b) { state start { transition accept; } state lost { transition accept; } }",
          "state 'lost' is never reached"),
+        ("resubmit_preserving_field_list(3);", "", "",
+         "no metadata is kept: no field of the user metadata has @field_list(3)"),
         ("random(hdr.h.a, 9, 3);", "", "", "no number is from 9 to 3: the result is undefined"),
         ("hash(hdr.h.a, HashAlgorithm.crc16, 8w5, { hdr.h.b }, 8w0);", "", "",
          "the result is always the base, since 'max' (how many values it may have) is 0"),
@@ -203,6 +208,19 @@ def test_json_of_an_error() -> None:
 def test_warnings(code: str, local: str, controls: str, message: str) -> None:
     found = p4compiler.compile_text(around(code, local=local, controls=controls)).warnings
     assert message in [item.message for item in found]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("clone_preserving_field_list(CloneType.I2E, 5, 1)", "a clone of type I2E is only possible in ingress"),
+        ("resubmit_preserving_field_list(1)", "resubmit_preserving_field_list() is only possible in ingress"),
+    ],
+)
+def test_what_only_ingress_can_do_is_refused_in_egress(call: str, message: str) -> None:
+    before, start, after = around("").partition("control E(")
+    (found,) = errors_of(before + start + after.replace("apply { }", f"apply {{ {call}; }}", 1))
+    assert (found.message, marked(found)) == (message, call)
 
 
 _DIRECT = """
