@@ -34,7 +34,7 @@ class TableWriter:
             "key": keys,
             "match_type": next((kind for kind in _MATCH_TYPES if kind in kinds), "exact"),
             **self._implementation(table),
-            "max_size": table.size,
+            "max_size": max(table.size, len(table.entries or ())),
             "with_counters": table.counters is not None,
             "support_timeout": table.has_timeout,
             "direct_meters": table.meters.name if table.meters else None,

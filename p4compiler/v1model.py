@@ -17,7 +17,8 @@ from p4compiler.elaborate.instances import instantiate
 from p4compiler.elaborate.parser_states import LoweredParser, lower_parser
 from p4compiler.elaborate.statements import run_statements
 from p4compiler.elaborate.storage import Storage
-from p4compiler.elaborate.tables import apply_table
+from p4compiler.elaborate.table_checks import check_table
+from p4compiler.elaborate.tables import LoweredTable, apply_table
 from p4compiler.elaborate.values import (
     BlockInstance,
     ExternInstance,
@@ -93,6 +94,9 @@ class _Lowering:
         externs = [item for item in e.found.externs if isinstance(item, ExternInstance)]
         self._check_direct_externs(externs)
         _refuse_equal_names(externs)
+        for table in e.found.tables.values():
+            assert isinstance(table, LoweredTable)
+            check_table(e, table)
         deparsed = self._control(blocks["dep"], "deparser", PacketValue(), headers)
         return LoweredProgram(
             e.checked,
