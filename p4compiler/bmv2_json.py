@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from p4compiler import ir, tree
 from p4compiler.control_flow import PipelineBuilder
@@ -12,7 +12,7 @@ from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate.storage import SCALARS
 from p4compiler.elaborate.values import ExternInstance, ValueSetValue
 from p4compiler.json_actions import ActionWriter, FieldLists, source_info
-from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields
+from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields, padding
 from p4compiler.json_parsers import ParserWriter
 from p4compiler.json_tables import TableWriter
 from p4compiler.types import BitsType, RecordType, Type, VarbitType, base_of, width_of
@@ -129,8 +129,8 @@ class _Writer:
 
     def _headers(self) -> tuple[list[Json], list[Json], dict[str, int]]:
         """Types, headers, and the headers' ids."""
-        types = [_header_type("scalars_0", 0, self._storage.scalars.items(), "_padding_0")]
-        types.append(_header_type(STANDARD_METADATA, 1, self._program.standard.fields.items(), "_padding"))
+        types = [_header_type("scalars_0", 0, self._storage.scalars.items())]
+        types.append(_header_type(STANDARD_METADATA, 1, self._program.standard.fields.items()))
         headers = [_header(SCALARS, 0, "scalars_0", True), _header(STANDARD_METADATA, 1, STANDARD_METADATA, True)]
         self._type_names: dict[RecordType, str] = {}
         taken: set[str] = {"scalars_0", STANDARD_METADATA}
@@ -142,7 +142,7 @@ class _Writer:
                     label += "_"
                 taken.add(label)
                 self._type_names[kind] = label
-                types.append(_header_type(label, len(types), flat_fields(kind), ""))
+                types.append(_header_type(label, len(types), flat_fields(kind)))
             numbers[name] = len(headers)
             headers.append(_header(name, len(headers), self._type_names[kind], False))
         return types, headers, numbers
@@ -283,9 +283,10 @@ def _header(name: str, number: int, kind: str, metadata: bool) -> Json:
     return {"name": name, "id": number, "header_type": kind, "metadata": metadata, "pi_omit": True}
 
 
-def _header_type(name: str, number: int, fields: Iterable[tuple[str, Type]], padding: str) -> Json:
-    """A header type; metadata is padded to whole bytes."""
+def _header_type(name: str, number: int, fields: Collection[tuple[str, Type]]) -> Json:
+    """A header type, padded to whole bytes; what is parsed or emitted has whole bytes already."""
     rows: list[list[object]] = []
+    names = UniqueNames(*(field for field, _ in fields))
     longest: int | None = None
     for field, kind in fields:
         base = base_of(kind)
@@ -295,8 +296,9 @@ def _header_type(name: str, number: int, fields: Iterable[tuple[str, Type]], pad
         else:
             rows.append([field, width_of(base), isinstance(base, BitsType) and base.signed])
     total = sum(row[1] for row in rows if isinstance(row[1], int))
-    if padding and total % 8:
-        rows.append([padding, 8 - total % 8, False])
+    missing = padding(fields)
+    if missing:
+        rows.append([names.take("_padding"), missing, False])
     out: Json = {"name": name, "id": number, "fields": rows}
     if longest is not None:
         out["max_length"] = (total + longest + 7) // 8

@@ -6,11 +6,12 @@ written through ``b2d``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from p4compiler import ir
 from p4compiler.diagnostics import Refusal
-from p4compiler.types import BOOL, RecordType, StackType, Type, base_of, width_of
+from p4compiler.types import BOOL, RecordType, StackType, Type, VarbitType, base_of, width_of
 
 Json = dict[str, Any]
 
@@ -46,6 +47,9 @@ def flat_fields(kind: RecordType, prefix: str = "") -> list[tuple[str, Type]]:
 def argument(item: Json) -> Json:
     """The argument of a primitive: BMv2 wants an expression, or a field of stack.last, inside of another expression."""
     return {"type": "expression", "value": item} if item["type"] in ("expression", "stack_field") else item
+def padding(fields: Iterable[tuple[str, Type]]) -> int:
+    """The bits that fields need to be whole bytes, as BMv2's headers are; those of a varbit are whole bytes."""
+    return -sum(width_of(kind) for _, kind in fields if not isinstance(base_of(kind), VarbitType)) % 8
 
 
 class ExpressionWriter:
@@ -79,8 +83,9 @@ class ExpressionWriter:
             return {"type": "stack_field", "value": [ref.stack, name]}
         element = self._stacks[ref.stack].element
         assert isinstance(element, RecordType)
-        names = [field for field, _ in flat_fields(element)]
-        position = len(names) if name == "$valid$" else names.index(name)
+        fields = flat_fields(element)
+        names = [field for field, _ in fields]
+        position = len(names) + bool(padding(fields)) if name == "$valid$" else names.index(name)
         out = operation("access_field", self.header(ref), None)
         out["value"]["right"] = position
         return out

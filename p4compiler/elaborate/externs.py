@@ -359,8 +359,15 @@ def _extract(e: Elaborator, a: Arguments) -> None:
         size = (a.scalar("variableFieldSizeInBits"),)
     if not isinstance(header, HeaderValue):
         raise Refusal("only headers can be extracted", a.span)
+    _refuse_part_of_byte(header, a.span)
     op = "extract_VL" if size else "extract"
     _emit(a, op, ir.HeaderArgument(header.ref), *size)
+
+
+def _refuse_part_of_byte(header: HeaderValue, span: SourceSpan) -> None:
+    bits = sum(width_of(item) for item in header.type.fields.values() if not isinstance(base_of(item), VarbitType))
+    if bits % 8:
+        raise Refusal(f"{header.type} has {bits} bits; this target parses and emits whole bytes", span)
 
 
 def _lookahead(e: Elaborator, a: Arguments) -> Value:
@@ -410,6 +417,7 @@ _PACKET: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
 
 def _emit_headers(a: Arguments, value: Value) -> None:
     if isinstance(value, HeaderValue):
+        _refuse_part_of_byte(value, a.span)
         _emit(a, "emit", ir.HeaderArgument(value.ref))
     elif isinstance(value, StructValue):
         for item in value.fields.values():

@@ -134,3 +134,27 @@ def test_the_result_of_a_table_is_a_boolean_like_others(code: str) -> None:
 def test_a_list_is_compared_with_a_tuple_and_a_header(condition: str) -> None:
     code = f"tuple<bit<8>, bit<16>> t = {{ 1, 2 }}; hdr.h.c = {condition} ? (bit<8>) t[1] : 7;"
     assert result(code)[2] == 2
+
+
+_ODD = "header odd_t { bit<3> x; bit<9> y; }"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("odd_t z; z.setValid(); z.x = 7; z.y = 300; hdr.h.a = (bit<8>) z.x; hdr.h.b = z.y[8:1];", (7, 150)),
+        ("odd_t z = { 1, 2 }; odd_t w = z; hdr.h.a = w == z ? 8w7 : 8; hdr.h.b = (bit<8>) w.y;", (7, 2)),
+        ("odd_t[2] z; z[1] = { 1, 9 }; meta.i = 1; hdr.h.a = z[meta.i].isValid() ? z[meta.i].y[7:0] : 0;"
+         " meta.i = 0; hdr.h.b = z[meta.i].isValid() ? 8w1 : 0;", (9, 0)),
+    ],
+)  # fmt: skip
+def test_a_header_that_is_no_part_of_packets_has_any_width(code: str, expected: tuple[int, ...]) -> None:
+    assert tuple(result(code, declarations=_ODD)[:2]) == expected
+
+
+@pytest.mark.parametrize("call", ["odd_t z; packet.extract(z)", "packet.emit(hdr.z)"])
+def test_a_header_of_packets_has_whole_bytes(call: str) -> None:
+    text = around("", declarations=_ODD).replace("pair_t[3] s;", "pair_t[3] s; odd_t z;")
+    before = "packet.extract(hdr.h);" if "extract" in call else "packet.emit(hdr.h);"
+    with pytest.raises(p4compiler.P4Error, match="header odd_t has 12 bits; this target parses and emits whole bytes"):
+        p4compiler.compile_text(text.replace(before, f"{before} {call};"))

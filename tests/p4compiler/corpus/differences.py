@@ -33,6 +33,9 @@ REFUSED: Final[Mapping[str, str]] = {
     "issue986-bmv2": "table 't1' is applied in two places with different code after them; BMv2 has each table once",
     "next-def-use": "stack.next can only be extracted to",
     "parser-unroll-test1": "extraction to an element of a stack that is not 'next' is not supported",
+    "parser-unroll-test3": "header srcRoute_t has 17 bits; this target parses and emits whole bytes",
+    "parser-unroll-test4": "header srcRoute_t has 17 bits; this target parses and emits whole bytes",
+    "parser-unroll-test5": "header srcRoute_t has 17 bits; this target parses and emits whole bytes",
 }
 """Programs that are refused here, and the first error."""
 
