@@ -46,7 +46,8 @@ def check_instance(
             convert(checker, argument, have, want)
             check_known(checker, argument)
         elif not fits_object(checker, have, want):
-            raise Refusal(f"{have} where {want} is expected", argument.span)
+            why = _difference(checker, Inference(()), have, want)
+            raise Refusal(f"{have} where {want} is expected: {why}", argument.span)
     arguments = tuple(bindings.get(item, ANYTHING) for item in declaration.type_parameters)
     made = ObjectType(declaration, arguments)
     record(checker, node, "constructor", constructor, bound, bindings, made)

@@ -132,6 +132,13 @@ def test_an_error_in_a_declaration(local: str, message: str | None, text: str) -
         assert (found.message, marked(found)) == (message, text)
 
 
+@pytest.mark.parametrize("arguments", ["", "<headers_t, metadata_t>"])
+def test_a_control_of_another_type_is_told_how_it_differs(arguments: str) -> None:
+    text = around("").replace("control V(inout headers_t", "control V(in headers_t")
+    (found,) = errors_of(text.replace("V1Switch(", f"V1Switch{arguments}("))
+    assert "parameter 'hdr' is `in struct headers_t` where `inout struct headers_t` is expected" in found.message
+
+
 def test_how_an_error_is_shown() -> None:
     with pytest.raises(p4compiler.P4Error) as caught:
         p4compiler.compile_text("const bit<8> a = 1;\nconst bit<9> b = a;\n", "some.p4")
