@@ -213,6 +213,7 @@ class StatementParser:
     def _loop_variable(self, notes: tree.Annotations) -> tree.VariableDeclaration | None:
         """The variable of ``for (variable in collection)``, and the ``in``; None if it is another loop."""
         start = self._cursor.at
+        notes = (*notes, *parse_annotations(self._cursor))
         if self._cursor.is_name(self._cursor.token) and self._cursor.ahead().text == "in":
             text = "syntax error, unexpected 'in': a loop over values declares its variable, as in 'bit<8> i in 1..6'"
             raise Refusal(text, self._cursor.ahead().span)
@@ -228,7 +229,7 @@ class StatementParser:
     def _several(self, end: str) -> tuple[tree.StatementNode | tree.Declaration, ...]:
         out: list[tree.StatementNode | tree.Declaration] = []
         while not self._cursor.sees(end):
-            out.append(self._simple(()))
+            out.append(self._simple(parse_annotations(self._cursor)))
             if not self._cursor.accept(","):
                 break
         return tuple(out)

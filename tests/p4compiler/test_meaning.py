@@ -26,6 +26,8 @@ from tests.p4compiler.compiled import around, result, run
         ("hdr.p.setInvalid(); hdr.h.a = hdr.p == hdr.q ? 8w7 : 8; hdr.h.b = hdr.p != hdr.q ? 8w7 : 8;", (7, 8)),
         ("hdr.h.a = hdr.p == hdr.q ? 8w7 : 8; hdr.q = hdr.p; hdr.h.b = hdr.p == hdr.q ? 8w7 : 8;", (8, 7)),
         ("hdr.h.a += 4; hdr.h.b <<= 2;", (5, 8)),
+        ('for (@name("i") bit<8> i in 1..3) { hdr.h.a = hdr.h.a + i; }', (7, 2)),
+        ('for (@name("i") bit<8> i = 1; i <= 3; i = i + 1) { hdr.h.a = hdr.h.a + i; }', (7, 2)),
     ],
 )
 def test_expressions(code: str, expected: tuple[int, ...]) -> None:
