@@ -14,7 +14,7 @@ from p4compiler.diagnostics import Note, Refusal, counted
 from p4compiler.lexer import Token
 from p4compiler.sources import SourceSpan, SourceText
 
-MAX_EXPANDED = 100_000  # tokens that all uses together may give
+MAX_EXPANDED = 500_000  # tokens that all uses together may give
 MAX_WORK = 1_000_000  # tokens in arguments, names that are hidden, and characters that # and ## make
 
 
