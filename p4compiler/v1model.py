@@ -115,15 +115,17 @@ class _Lowering:
         """Direct counters and meters work in the actions of their table only; BMv2 has no call that would fail."""
         for item in externs:
             what = f"{item.kind} {item.short!r} belongs to"
-            if item.calls and not item.tables:
-                property_ = "counters" if item.kind == "direct_counter" else "meters"
-                raise Refusal(f"{what} no table: one needs '{property_} = {item.short};'", item.calls[-1][0])
             for span, table in item.calls:
-                if table is item.tables[0]:
-                    continue
-                where = f"in an action of table {table.declaration.name!r}" if table else "outside of actions of tables"
-                text = f"this has no effect {where}: {what} table {item.tables[0].declaration.name!r}"
-                self._e.diagnostics.warning("no-effect", text, span)
+                if not item.tables:
+                    property_ = "counters" if item.kind == "direct_counter" else "meters"
+                    text = f"{what} no table: one needs '{property_} = {item.short};'"
+                    if item.kind == "direct_meter":  # whose result would have no value
+                        raise Refusal(text, span)
+                    self._e.diagnostics.warning("no-effect", text, span)
+                elif table is not item.tables[0]:
+                    where = f"an action of table {table.declaration.name!r}" if table else "code outside of actions"
+                    text = f"this has no effect in {where}: {what} table {item.tables[0].declaration.name!r}"
+                    self._e.diagnostics.warning("no-effect", text, span)
 
     def _main(self) -> tree.InstanceDeclaration:
         for item in self._e.checked.program.declarations:

@@ -110,8 +110,8 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
          "id 0x2 is given twice", "@id"),
         ("action act() { t.apply(); } table t { actions = { NoAction; } }",
          "'t' is not declared", "t"),
-        ("direct_counter(CounterType.packets) d; action act() { d.count(); } table t { actions = { act; } }",
-         "direct_counter 'd' belongs to no table: one needs 'counters = d;'", "d.count()"),
+        ("direct_meter<bit<8>>(MeterType.bytes) d; action act() { d.read(hdr.h.a); } table t { actions = { act; } }",
+         "direct_meter 'd' belongs to no table: one needs 'meters = d;'", "d.read(hdr.h.a)"),
         ("register<pair_s>(4) r; action act() { r.write(0, meta.pair); } table t { actions = { act; } }",
          None, ""),
         ("register<bit<8>>(0) r; table t { actions = { NoAction; } }",
@@ -209,6 +209,9 @@ def test_json_of_an_error() -> None:
         ("r.read(hdr.h.a, 9);", "register<bit<8>>(4) r;", "", "index 9 of register 'r', which has 4 cells"),
         ("r.count(1);", "counter(1, CounterType.packets) r;", "", "index 1 of counter 'r', which has 1 cell"),
         ("r.execute_meter(4, hdr.h.a);", "meter(4, MeterType.bytes) r;", "",
+        ("t.apply();",
+         "direct_counter(CounterType.packets) d; action act() { d.count(); } table t { actions = { act; } }",
+         "", "direct_counter 'd' belongs to no table: one needs 'counters = d;'"),
          "index 4 of meter 'r', which has 4 cells"),
     ],
 )  # fmt: skip
@@ -246,7 +249,7 @@ def test_direct_counters_and_meters_have_no_effect_elsewhere() -> None:
     assert [(item.message, marked(item)) for item in found] == [
         ("this has no effect in an action of table 'u': direct_counter 'c' belongs to table 't'", "c.count()"),
         ("this has no effect in an action of table 'u': direct_meter 'm' belongs to table 't'", "m.read(hdr.h.a)"),
-        ("this has no effect outside of actions of tables: direct_counter 'c' belongs to table 't'", "c.count()"),
+        ("this has no effect in code outside of actions: direct_counter 'c' belongs to table 't'", "c.count()"),
     ]
     assert p4compiler.compile_text(around("t.apply();", local=_DIRECT.partition("table u")[0])).warnings[1:] == ()
 
