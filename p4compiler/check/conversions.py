@@ -32,7 +32,7 @@ def converts(have: Type, want: Type) -> bool:
     """Whether a value of one type may stand where the other is wanted."""
     if have == want or UNKNOWN in (have, want) or ANYTHING in (have, want):
         return True
-    if have == INTEGER:
+    if have == INTEGER:  # p4c takes it for a `type` of numbers too
         return isinstance(base_of(want), BitsType)
     if isinstance(have, EnumType) and isinstance(want, BitsType):
         return have.base == want

@@ -24,6 +24,7 @@ from p4compiler.types import (
     CallableType,
     EnumType,
     NamedType,
+    NewType,
     ObjectType,
     RecordType,
     StackType,
@@ -71,8 +72,9 @@ def convert(checker: Checker, node: tree.Expression, have: Type, want: Type) -> 
         return
     checker.checked.conversions[node] = want
     known = checker.checked.constants.pop(node, None)
-    if isinstance(want, BitsType) and have == INTEGER and isinstance(known, int):
-        if not arithmetic.fits(known, want) and not (known < 0 and arithmetic.fits(known, BitsType(want.width, True))):
+    bits = base_of(want)
+    if isinstance(bits, BitsType) and have == INTEGER and isinstance(known, int):
+        if not arithmetic.fits(known, bits) and not (known < 0 and arithmetic.fits(known, BitsType(bits.width, True))):
             text = f"value {shown(known)} does not fit {want}: it becomes {shown(arithmetic.fit(known, want))}"
             checker.diagnostics.warning("overflow", text, node.span)
         constants.value(checker, node)
@@ -353,6 +355,8 @@ def _equal(checker: Checker, node: tree.BinaryExpression, left: Type, right: Typ
     if left == right:
         if not comparable(left):
             raise Refusal(f"{node.op!r} of {left}", node.span)
+    elif INTEGER in (left, right) and any(isinstance(kind, NewType) for kind in (left, right)):
+        raise Refusal(f"{node.op!r} of {left} and {right}: cast one of them", node.span)
     elif converts(right, left):
         convert(checker, node.right, right, left)
     elif converts(left, right):

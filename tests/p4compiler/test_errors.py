@@ -56,6 +56,9 @@ def marked(item: p4compiler.Diagnostic) -> str:
          "syntax error, unexpected 'in': a loop over values declares its variable, as in 'bit<8> i in 1..6'", "in"),
         ("switch (hdr.h.a) { 1: { } 1: { } }", "value 1 has two cases", "1"),
         ("int<8> n = 1; n /= 2;", "'/' of signed numbers", "n /= 2"),
+        ("switch (meta.port) { 1: { } } if (meta.port == 1) { }", "'==' of port_t and int: cast one of them",
+         "meta.port == 1"),
+        ("meta.port = meta.port + 1;", "'+' of port_t and int", "meta.port + 1"),
         ("hdr.h.a <<= -1;", "'<<' by a negative number", "-1"),
         ("clone(CloneType.E2E, 5);", "a clone of type E2E is only possible in egress", "clone(CloneType.E2E, 5)"),
         ("recirculate_preserving_field_list(1);", "recirculate_preserving_field_list() is only possible in egress",
@@ -65,7 +68,8 @@ def marked(item: p4compiler.Diagnostic) -> str:
     ],
 )  # fmt: skip
 def test_an_error_in_code(code: str, message: str, text: str) -> None:
-    found = errors_of(around(code))[0]
+    program = around(code, declarations="type bit<8> port_t;").replace("bit<8> n;", "bit<8> n; port_t port;")
+    found = errors_of(program)[0]
     assert (found.message, marked(found)) == (message, text)
 
 
@@ -205,13 +209,13 @@ def test_json_of_an_error() -> None:
         ("random(hdr.h.a, 9, 3);", "", "", "no number is from 9 to 3: the result is undefined"),
         ("hash(hdr.h.a, HashAlgorithm.crc16, 8w5, { hdr.h.b }, 8w0);", "", "",
          "the result is always the base, since 'max' (how many values it may have) is 0"),
+        ("t.apply();",
+         "direct_counter(CounterType.packets) d; action act() { d.count(); } table t { actions = { act; } }",
+         "", "direct_counter 'd' belongs to no table: one needs 'counters = d;'"),
         ("r.write(4, 1);", "register<bit<8>>(4) r;", "", "index 4 of register 'r', which has 4 cells"),
         ("r.read(hdr.h.a, 9);", "register<bit<8>>(4) r;", "", "index 9 of register 'r', which has 4 cells"),
         ("r.count(1);", "counter(1, CounterType.packets) r;", "", "index 1 of counter 'r', which has 1 cell"),
         ("r.execute_meter(4, hdr.h.a);", "meter(4, MeterType.bytes) r;", "",
-        ("t.apply();",
-         "direct_counter(CounterType.packets) d; action act() { d.count(); } table t { actions = { act; } }",
-         "", "direct_counter 'd' belongs to no table: one needs 'counters = d;'"),
          "index 4 of meter 'r', which has 4 cells"),
     ],
 )  # fmt: skip

@@ -160,3 +160,19 @@ def test_a_header_of_packets_has_whole_bytes(call: str) -> None:
     before = "packet.extract(hdr.h);" if "extract" in call else "packet.emit(hdr.h);"
     with pytest.raises(p4compiler.P4Error, match="header odd_t has 12 bits; this target parses and emits whole bytes"):
         p4compiler.compile_text(text.replace(before, f"{before} {call};"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "port_t p = 7; hdr.h.a = (bit<8>) p;",
+        "port_t p; p = 7; hdr.h.a = (bit<8>) p;",
+        "const port_t p = 7; port_t q = p; hdr.h.a = (bit<8>) q;",
+        "box_t b = { 7 }; hdr.h.a = (bit<8>) b.port;",
+        "hdr.h.a = number(7);",
+        "port_t p = (port_t) hdr.h.b; switch (p) { 1: { hdr.h.a = 8; } 2: { hdr.h.a = 7; } }",
+    ],
+)
+def test_a_number_without_width_is_of_a_new_type_where_that_is_wanted(code: str) -> None:
+    declarations = "type bit<8> port_t; struct box_t { port_t port; } bit<8> number(in port_t p) { return (bit<8>) p; }"
+    assert result(code, declarations=declarations)[0] == 7
