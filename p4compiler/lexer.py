@@ -4,6 +4,8 @@ Nothing is refused here but too many tokens: text that is no token (a string or 
 becomes a token of kind ``bad``, which the parser reports if it gets there, since it may stand in a part that ``#if``
 leaves out.
 
+As in C a name or string goes on in the next line after a backslash at the end of one.
+
 ``>>`` is two tokens, of which the second is `glued`, so that ``stack<bit<8>>`` needs no care; the parser joins them.
 """
 
@@ -24,13 +26,14 @@ _TOKEN = re.compile(
     | (?P<space>[ \t\r\f\v]+|\\\r?\n|//[^\n\\]*(?:\\(?:\r?\n|.)?[^\n\\]*)*|/\*(?s:.*?)\*/)
     | (?P<string>"[^"\\]*(?s:\\.[^"\\]*)*")
     | (?P<int>(?:[0-9]+[ws])?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|0[dD][0-9_]+|[0-9][0-9_]*))
-    | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
+    | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*(?:\\\r?\n[A-Za-z0-9_$]+)*)
     | (?P<bad>/\*(?s:.*)|"[^\n]*|[^\x00-\x7f]+|[\x00-\x1f\x7f'`\\$])
     | (?P<op>\{\#\}|\|\+\|=|\|-\|=|&&&=?|\.\.\.|<<=|\|\+\||\|-\||\+\+|\+:|\+=|-=|\*=|/=|%=|&=|\|=|\^=|<<|<=|>=|==|!=|&&
             |\|\||\.\.|\#\#|[!-~])
     """,
     re.X,
 )
+_CONTINUATION = re.compile(r"\\\r?\n")
 
 
 class Token(NamedTuple):
@@ -61,8 +64,10 @@ def scan(source: SourceText, start: int, end: int, limit: int = MAX_TOKENS) -> l
             glued = False
         else:
             assert kind is not None
-            span = SourceSpan(source, match.start(), match.end())
-            out.append(Token(kind, match.group(), span, glued, fresh))
+            span, text = SourceSpan(source, match.start(), match.end()), match.group()
+            if "\\" in text and kind in (NAME, STRING):
+                text = _CONTINUATION.sub("", text)
+            out.append(Token(kind, text, span, glued, fresh))
             if len(out) > limit:
                 raise Refusal(f"a program of more than {MAX_TOKENS:,} tokens", span)
             glued, fresh = True, False

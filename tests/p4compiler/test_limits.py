@@ -151,6 +151,16 @@ def test_a_comment_goes_on_after_a_backslash_as_in_c() -> None:
     assert [item.message for item in caught.value.diagnostics] == ["'f' is not declared"]
 
 
+def test_a_name_goes_on_after_a_backslash_as_in_c() -> None:
+    text = "#define LONG_\\\nNAME \\\r\n missing\nconst bit<8> a = LONG\\\r\n_NA\\\nME;\n"
+    assert message_of(lambda: p4compiler.compile_text(text)) == "'missing' is not declared"
+
+
+def test_conditions_in_a_string_have_an_end() -> None:
+    text = 'const string a = "\n#if 1\n";\n'
+    assert message_of(lambda: p4compiler.compile_text(text)) == "#if without #endif in the string that it is in"
+
+
 def test_an_argument_that_is_empty_leaves_what_is_before_it_as_it_is() -> None:
     text = "#define M(x) const bit<8> x ## b = c;\nM()\n"
     assert message_of(lambda: p4compiler.compile_text(text)) == "'c' is not declared"
