@@ -10,6 +10,7 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 from p4compiler.sources import SourceSpan
 
+_EXPRESSIONS = frozenset({"deprecated", "field_list", "length", "match", "noWarn", "synchronous"})
 _OWN_FIELDS = frozenset({"name", "id", "brief", "description"})  # annotations that are fields of their own
 
 
@@ -87,8 +88,12 @@ def write_documentation(out: ProtobufTextWriter, annotations: tree.Annotations) 
 
 
 def _annotation_text(item: tree.Annotation) -> str:
-    """An annotation as p4c writes it, with a space between all tokens (its ToP4)."""
-    return f"@{item.name}({' '.join(token.text for token in item.body)})" if item.body else f"@{item.name}"
+    """An annotation as p4c writes it: it knows some as expressions, and of the others no more than their tokens."""
+    if not item.body:
+        return f"@{item.name}"
+    if item.name in _EXPRESSIONS:
+        return f"@{item.name}({', '.join(''.join(token.text for token in part) for part in split(item.body))})"
+    return f"@{item.name}({' '.join(token.text for token in item.body)})"
 
 
 def _write_structured(out: ProtobufTextWriter, item: tree.Annotation) -> None:

@@ -6,6 +6,7 @@ of a macro may go over several lines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ MAX_INCLUDED_BYTES = 4 * MAX_FILE_BYTES
 
 _DIRECTIVES = ("include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning")
 _IGNORED = ("pragma", "line")
+_CONDITION = re.compile(r"[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|else|endif)\b")
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Preprocessor:
             at += 1
             if not (token.text == "#" and token.starts_line):
                 if not branches or branches[-1].on:
-                    text.append(token)
+                    text.append(self._string(token, source, depth) if token.kind == lexer.STRING else token)
                 continue
             start = at
             while not tokens[at].starts_line:
@@ -90,6 +92,29 @@ class Preprocessor:
         self._flush(text)
         for branch in branches:
             self._diagnostics.error("#if without #endif", branch.directive)
+
+    def _string(self, token: Token, source: SourceText, depth: int) -> Token:
+        """A string over several lines, in which conditions are obeyed: C, which p4c leaves this to, has none such."""
+        lines = source.text[token.span.start : token.span.end].split("\n")
+        if not any(map(_CONDITION.match, lines[1:])):
+            return token
+        branches: list[_Branch] = []
+        out = lines[:1]
+        start = token.span.start + len(lines[0]) + 1
+        for line in lines[1:]:
+            end = start + len(line)
+            if _CONDITION.match(line):
+                mark, *words = lexer.scan(source, start, end)[:-1]
+                try:
+                    self._directive(mark, words, branches, source, depth)
+                except Refusal as refusal:
+                    self._diagnostics.add(refusal.diagnostic)
+                line = ""
+            out.append(line if not branches or branches[-1].on else "")
+            start = end + 1
+        for branch in branches:
+            self._diagnostics.error("#if without #endif in the string that it is in", branch.directive)
+        return token._replace(text="\n".join(out))
 
     def _flush(self, text: list[Token]) -> None:
         try:

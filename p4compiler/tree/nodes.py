@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 from p4compiler.sources import SourceSpan
+
+_ESCAPE = re.compile(r'\\([n"\\])')
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,7 +105,7 @@ def number_in(tokens: Sequence[Token], span: SourceSpan) -> int:
 
 def unquoted(text: str) -> str:
     """What a string in quotes stands for."""
-    return text[1:-1].replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
+    return _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text[1:-1])
 
 
 def noun(node: SyntaxNode) -> str:

@@ -65,3 +65,37 @@ def test_what_a_constructor_is_given_has_the_name_of_its_parameter() -> None:
         ("I.d.inner.cells", 8),
     ]
     assert result(code, local=local, controls=controls)[0] == 5  # each has its own
+
+
+def test_annotations_are_written_as_tokens_but_for_those_that_p4c_knows() -> None:
+    local = """
+    @field(A/B) @pair(@x(1), c) @empty() @bare @noWarn("unused")
+    action act() { }
+    table t { actions = { act; } }
+    """
+    found = info("t.apply();", local=local)
+    assert [*next(item for item in found.actions if item.preamble.name == "I.act").preamble.annotations] == [
+        "@field(A / B)",
+        "@pair(@ x ( 1 ) , c)",
+        "@empty",
+        "@bare",
+        '@noWarn("unused")',
+    ]
+
+
+def test_conditions_in_a_string_over_several_lines_are_obeyed() -> None:
+    local = """
+    #define WIDE 1
+    @description("one
+    #if WIDE
+    two \\"2\\" C:\\\\new
+      # else
+    three
+    #endif
+    four")
+    action act() { }
+    table t { actions = { act; } }
+    """
+    found = info("t.apply();", local=local)
+    text = next(item for item in found.actions if item.preamble.name == "I.act").preamble.doc.description
+    assert text == 'one\n\n    two "2" C:\\new\n\n\n\n    four'
