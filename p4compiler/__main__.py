@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except P4Error as error:
         _show(error.diagnostics, as_json=options.json)
         return 1
-    warnings = () if options.no_warnings else compiled.warnings
+    warnings = [item for item in compiled.warnings if not _names(options.no_warnings, item)]
     _show(warnings, as_json=options.json)
-    if options.werror and warnings:
+    if any(_names(options.werror, item) for item in warnings):
         return 1
     texts = [compiled.json + "\n"] if options.output else []
     faults = map(_write, outputs, [*texts, *[compiled.p4info] * len(files)])
@@ -71,13 +71,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--p4v", default="16", help=argparse.SUPPRESS)
     parser.add_argument("--arch", default="v1model", help="the architecture: v1model")
     parser.add_argument("--json", action="store_true", help="print errors and warnings as JSON, to standard output")
-    parser.add_argument("--Wdisable", dest="no_warnings", metavar="[=all]", help="print no warnings")
-    parser.add_argument("--Werror", dest="werror", metavar="[=all]", help="a warning makes the command fail")
+    for name, dest, text in (
+        ("--Wdisable", "no_warnings", "print no warnings, or none of a KIND"),
+        ("--Werror", "werror", "a warning, or one of a KIND, makes the command fail"),
+    ):
+        parser.add_argument(name, dest=dest, metavar="[=KIND]", action="append", default=[], help=text)
     for name in _IGNORED_FLAGS:
         parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     for name in _IGNORED_VALUES:
         parser.add_argument(name, help=argparse.SUPPRESS)
     return parser
+
+
+def _names(kinds: Sequence[str], warning: Diagnostic) -> bool:
+    """Whether an option's values name a warning."""
+    return "all" in kinds or warning.code in kinds
 
 
 def _define(text: str) -> tuple[str, str]:

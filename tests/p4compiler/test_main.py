@@ -64,4 +64,11 @@ def test_warnings_fail_where_that_is_asked(tmp_path: Path, capsys: pytest.Captur
     assert main([str(program)]) == 0
     assert "variable 'unused' is unused [unused]" in capsys.readouterr().err
     assert main(["--Werror", str(program)]) == 1
-    assert main(["--Wdisable", str(program)]) == 0
+    assert main(["--Werror=unused", str(program)]) == 1
+    assert main(["--Werror=shadow", str(program)]) == 0
+    capsys.readouterr()
+    for option in ("--Wdisable", "--Wdisable=unused"):
+        assert main([option, "--Werror", str(program)]) == 0
+        assert capsys.readouterr().err == ""
+    assert main(["--Wdisable=shadow", str(program)]) == 0
+    assert "is unused [unused]" in capsys.readouterr().err
