@@ -11,7 +11,7 @@ from p4compiler.check.result import Checked
 from p4compiler.check.scopes import Scope
 from p4compiler.diagnostics import Diagnostics, Note, Refusal, did_you_mean
 from p4compiler.sources import SourceSpan
-from p4compiler.types import UNKNOWN, VOID, Type
+from p4compiler.types import UNKNOWN, VOID, Type, base_of, is_scalar
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Checker:
         self.checked = Checked(program)
         self.scope = Scope()
         self.place = CodePlace()
+        self.written: set[tree.VariableDeclaration] = set()  # by an assignment, a call or a loop
 
     def expression(self, node: tree.Expression) -> Type:
         """The type of an expression, which is checked."""
@@ -158,10 +159,22 @@ class Checker:
         if self.diagnostics.has_errors():
             return
         for name, declaration in scope.names.items():
+            if name in scope.used and self._is_without_value(declaration):
+                text = f"variable {name!r} is read, and nothing ever gives it a value"
+                self.diagnostics.warning("uninitialized", text, declaration.span)
             if name in scope.used or _may_be_unused(declaration):
                 continue
             kind = tree.noun(declaration)
             self.diagnostics.warning("unused", f"{kind} {name!r} is unused", declaration.span)
+
+    def _is_without_value(self, declaration: tree.Declaration) -> bool:
+        """Whether it is a variable that has no value anywhere; headers are invalid then, which is a value."""
+        return (
+            isinstance(declaration, tree.VariableDeclaration)
+            and declaration.value is None
+            and declaration not in self.written
+            and is_scalar(base_of(self.checked.declared.get(declaration, UNKNOWN)))
+        )
 
     def _warn_of_shadowing(self, declaration: tree.Declaration, name: str) -> None:
         scope = self.scope.parent

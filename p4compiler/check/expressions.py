@@ -476,6 +476,7 @@ def check_writable(checker: Checker, node: tree.Expression) -> None:
         root = root.base
     declaration = checker.checked.names.get(root) if isinstance(root, tree.Name) else None
     if isinstance(declaration, tree.VariableDeclaration):
+        checker.written.add(declaration)
         return
     if isinstance(declaration, tree.Parameter) and declaration.direction in ("out", "inout"):
         return

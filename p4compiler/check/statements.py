@@ -206,6 +206,7 @@ def _for(checker: Checker, node: tree.ForStatement) -> None:
 def _for_in(checker: Checker, node: tree.ForInStatement) -> None:
     with checker.inside(is_body=True):
         check_variable(checker, node.variable)
+        checker.written.add(node.variable)
         kind = checker.checked.declared[node.variable]
         if isinstance(node.collection, tree.RangeExpression):
             for bound in (node.collection.low, node.collection.high):

@@ -198,6 +198,7 @@ def test_json_of_an_error() -> None:
     [
         ("bit<8> x = 1;", "", "", "variable 'x' is unused"),
         ("", "action act() { }", "", "action 'act' is unused"),
+        ("bit<8> x; hdr.h.a = x;", "", "", "variable 'x' is read, and nothing ever gives it a value"),
         ("return; hdr.h.a = 1;", "", "", "code after 'return' is never run"),
         ("hdr.h.a = 256;", "", "", "value 256 does not fit bit<8>: it becomes 0"),
         ("hdr.h.a = hdr.h.b << 8;", "", "", "shift of bit<8> by 8 bits"),
@@ -256,6 +257,20 @@ def test_direct_counters_and_meters_have_no_effect_elsewhere() -> None:
         ("this has no effect in code outside of actions: direct_counter 'c' belongs to table 't'", "c.count()"),
     ]
     assert p4compiler.compile_text(around("t.apply();", local=_DIRECT.partition("table u")[0])).warnings[1:] == ()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "bit<8> x; x[3:0] = 1; hdr.h.a = x;",
+        "bit<8> x; if (hdr.h.a == 1) { x = 1; } hdr.h.a = x;",
+        "bit<8> x; random(x, 1, 2); hdr.h.a = x;",
+        "pair_t x; hdr.h.a = x.isValid() ? 8w1 : 2;",
+        "for (bit<8> i in 1..2) { hdr.h.a = i; }",
+    ],
+)
+def test_a_variable_that_may_have_a_value_has_no_warning(code: str) -> None:
+    assert p4compiler.compile_text(around(code)).warnings == ()
 
 
 def test_a_branch_that_is_never_taken_has_no_warnings() -> None:
