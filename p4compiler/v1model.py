@@ -128,15 +128,19 @@ class _Lowering:
                     self._e.diagnostics.warning("no-effect", text, span)
 
     def _main(self) -> tree.InstanceDeclaration:
+        notes: list[Note] = []
         for item in self._e.checked.program.declarations:
-            if isinstance(item, tree.InstanceDeclaration) and item.name == "main":
-                call = self._e.checked.calls[item]
-                assert call.object_type is not None
-                name = call.object_type.declaration.name
-                if name != "V1Switch":
-                    raise Refusal(f"architecture {name!r} is not supported; only v1model's V1Switch is", item.span)
+            call = self._e.checked.calls.get(item)
+            if not isinstance(item, tree.InstanceDeclaration) or call is None or call.object_type is None:
+                continue
+            name = call.object_type.declaration.name
+            if item.name == "main" and name != "V1Switch":
+                raise Refusal(f"architecture {name!r} is not supported; only v1model's V1Switch is", item.span)
+            if item.name == "main":
                 return item
-        raise Refusal("the program has no 'main'", self._e.checked.program.end)
+            if name == "V1Switch":
+                notes.append(Note("this V1Switch has another name", item.span))
+        raise Refusal("the program has no 'main'", self._e.checked.program.end, *notes)
 
     def _blocks(self, main: tree.InstanceDeclaration) -> dict[str, BlockInstance]:
         out: dict[str, BlockInstance] = {}

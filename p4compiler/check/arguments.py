@@ -150,7 +150,7 @@ def check_known(checker: Checker, argument: tree.Expression) -> None:
 def is_known(checker: Checker, node: tree.Expression) -> bool:
     """Whether the value is known at compile time, if perhaps only for each instance."""
     kind = checker.checked.types.get(node, UNKNOWN)
-    if kind == UNKNOWN or isinstance(kind, ObjectType) or constants.value(checker, node) is not None:
+    if kind == UNKNOWN or isinstance(kind, ObjectType | TypeItself) or constants.value(checker, node) is not None:
         return True
     if isinstance(node, tree.Name):
         declaration = checker.checked.names.get(node)

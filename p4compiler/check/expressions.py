@@ -92,6 +92,8 @@ def mismatch(have: Type, want: Type) -> str:
         if missing and not have.rest:
             return f"no value for field {missing[0]!r} of {want}"
     hint = "; a cast is needed" if casts(have, want) else ""
+    if isinstance(have, TypeItself) and isinstance(have.type, ObjectType) and isinstance(want, ObjectType):
+        hint = f"; an instance of it is written {have.type.declaration.name}()"
     return f"{have} where {want} is expected{hint} (cannot implicitly convert)"
 
 

@@ -143,6 +143,17 @@ def test_a_control_of_another_type_is_told_how_it_differs(arguments: str) -> Non
     assert "parameter 'hdr' is `in struct headers_t` where `inout struct headers_t` is expected" in found.message
 
 
+def test_a_control_without_parentheses_is_no_instance() -> None:
+    (found,) = errors_of(around("").replace("V1Switch(P()", "V1Switch(P"))
+    assert "; an instance of it is written P()" in found.message
+
+
+def test_a_main_of_another_name_is_shown() -> None:
+    (found,) = errors_of(around("").replace(") main;", ") mian;"))
+    assert found.message == "the program has no 'main'"
+    assert [note.message for note in found.notes] == ["this V1Switch has another name"]
+
+
 def test_how_an_error_is_shown() -> None:
     with pytest.raises(p4compiler.P4Error) as caught:
         p4compiler.compile_text("const bit<8> a = 1;\nconst bit<9> b = a;\n", "some.p4")
