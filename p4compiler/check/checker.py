@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -42,6 +42,7 @@ class Checker:
         self.checked = Checked(program)
         self.scope = Scope()
         self.place = CodePlace()
+        self.locals: Sequence[tree.Declaration] = ()  # of the parser or control that is checked
         self.written: set[tree.VariableDeclaration] = set()  # by an assignment, a call or a loop
 
     def expression(self, node: tree.Expression) -> Type:
@@ -139,8 +140,11 @@ class Checker:
         scope = self.scope.outermost if absolute else self.scope
         found = scope.find(name)
         if found is None:
-            later = next((item for item in self.program.declarations if item.name == name), None)
-            if later is not None and not isinstance(later, tree.Names):
+            later = next((item for item in (*self.locals, *self.program.declarations) if item.name == name), None)
+            if later is not None and later.span.source is span.source and later.span.start < span.start:
+                text = f"{what}{name!r} cannot be used in its own declaration (not found)"
+                self.error(text, span, Note("which is here", later.span))
+            elif later is not None and not isinstance(later, tree.Names):
                 note = Note("its declaration comes later", later.span)
                 self.error(f"{what}{name!r} is used before it is declared (not found)", span, note)
             else:

@@ -228,6 +228,7 @@ def _declare_early(checker: Checker, node: tree.Declaration, is_type: bool) -> N
 
 
 def _check_locals(checker: Checker, declarations: Sequence[tree.Declaration], owner: str) -> None:
+    checker.locals = declarations
     with checker.at("parser", owner=owner):
         for item in declarations:
             with checker.recorded():
@@ -236,6 +237,7 @@ def _check_locals(checker: Checker, declarations: Sequence[tree.Declaration], ow
                         check_variable(checker, item)
                 else:
                     check_declaration(checker, item)
+    checker.locals = ()
 
 
 def _value_set(checker: Checker, node: tree.ValueSetDeclaration) -> None:

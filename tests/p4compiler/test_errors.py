@@ -113,7 +113,7 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
         ("action act(@id(2) bit<8> x, @id(2) bit<8> y) { } table t { actions = { act; } }",
          "id 0x2 is given twice", "@id"),
         ("action act() { t.apply(); } table t { actions = { NoAction; } }",
-         "'t' is not declared", "t"),
+         "'t' is used before it is declared (not found)", "t"),
         ("direct_meter<bit<8>>(MeterType.bytes) d; action act() { d.read(hdr.h.a); } table t { actions = { act; } }",
          "direct_meter 'd' belongs to no table: one needs 'meters = d;'", "d.read(hdr.h.a)"),
         ("register<pair_s>(4) r; action act() { r.write(0, meta.pair); } table t { actions = { act; } }",
@@ -146,6 +146,17 @@ def test_a_control_of_another_type_is_told_how_it_differs(arguments: str) -> Non
 def test_a_control_without_parentheses_is_no_instance() -> None:
     (found,) = errors_of(around("").replace("V1Switch(P()", "V1Switch(P"))
     assert "; an instance of it is written P()" in found.message
+
+
+def test_what_uses_itself_is_told_so() -> None:
+    (found,) = errors_of("bit<8> f(in bit<8> x) { return f(x); }")
+    assert found.message == "'f' cannot be used in its own declaration (not found)"
+    (found,) = errors_of("bit<8> f(in bit<8> x) { return g(x); } bit<8> g(in bit<8> x) { return x; }")
+    assert found.message == "'g' is used before it is declared (not found)"
+    (found,) = errors_of(around("", local="action act() { act(); }"))
+    assert found.message == "'act' cannot be used in its own declaration (not found)"
+    found = errors_of(around("t.apply();", local="table t { actions = { act; } } action act() { }"))[0]
+    assert found.message == "action 'act' is used before it is declared (not found)"
 
 
 def test_a_main_of_another_name_is_shown() -> None:
