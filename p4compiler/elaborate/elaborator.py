@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_STATEMENTS = 50_000
 MAX_CALL_DEPTH = 64
+MAX_INSTANCES = 20_000
 
 
 @dataclass(eq=False)
@@ -85,6 +86,7 @@ class Elaborator:
         self._code: list[ir.Statement] = []
         self._labels = 0
         self._emitted = 0
+        self._instances = 0
 
     # --- code ---
 
@@ -106,6 +108,12 @@ class Elaborator:
             yield self._code
         finally:
             self._code = outer
+
+    def count_instance(self, span: SourceSpan) -> None:
+        """Count an instance, since instances in instances may double at each level."""
+        self._instances += 1
+        if self._instances > MAX_INSTANCES:
+            raise Refusal(f"the program has more than {MAX_INSTANCES:,} instances", span)
 
     def new_label(self) -> int:
         """A label that no block has."""

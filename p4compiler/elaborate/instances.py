@@ -29,6 +29,7 @@ def instantiate(
     path: str,
 ) -> ExternInstance | BlockInstance:
     """The instance that a declaration or an expression makes in the instance called `path`."""
+    e.count_instance(node.span)
     call = e.checked.calls[node]
     assert call.object_type is not None
     declaration = call.object_type.declaration

@@ -186,6 +186,16 @@ def test_calls_that_double_are_refused() -> None:
     )
 
 
+def test_instances_that_double_are_refused() -> None:
+    controls = ["control C0(inout bit<8> x) { apply { x = x + 1; } }"]
+    controls += [
+        f"control C{n}(inout bit<8> x) {{ C{n - 1}() p; C{n - 1}() q; apply {{ p.apply(x); q.apply(x); }} }}"
+        for n in range(1, 25)
+    ]
+    text = around("c.apply(hdr.h.a);", local="C24() c;", controls="\n".join(controls))
+    assert message_of(lambda: p4compiler.compile_text(text)) == "the program has more than 20,000 instances"
+
+
 def test_a_file_that_includes_itself(tmp_path: Path) -> None:
     path = tmp_path / "a.p4"
     path.write_text('#include "a.p4"\n')
