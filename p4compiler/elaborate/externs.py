@@ -9,6 +9,7 @@ from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.diagnostics import Refusal, counted, shown
 from p4compiler.elaborate import operations
 from p4compiler.elaborate.assignments import assign, copied, frozen
+from p4compiler.elaborate.bits import bit_pieces, look
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import evaluate, known_number, locate, may_change, scalar
 from p4compiler.elaborate.values import (
@@ -25,7 +26,6 @@ from p4compiler.elaborate.values import (
     Value,
     enum_name,
     scalars,
-    type_of,
 )
 from p4compiler.sources import SourceSpan
 from p4compiler.types import (
@@ -137,8 +137,10 @@ class Arguments:
 
     def fields(self, name: str, *, spill: bool = True) -> tuple[ir.Scalar, ...]:
         """All scalars in an argument, as fields or constants; others are copied to fields, if that is possible."""
+        node = self._nodes[name]
+        assert node is not None
         out: list[ir.Scalar] = []
-        for item in scalars(self._values[name]):
+        for item in scalars(self._values[name]) if spill else bit_pieces(self.e, node):
             if isinstance(item, ir.ConstantValue):
                 if item.type == INTEGER:
                     raise Refusal("a number in a list of fields needs a width, as in 16w0", self.span)
@@ -375,31 +377,8 @@ def _lookahead(e: Elaborator, a: Arguments) -> Value:
         raise Refusal("lookahead() is for parsers", a.span)
     kind = a.bound_types["T"]
     made = e.variable(kind, "lookahead", a.span)
-    _look(e, made, kind, 0, a.span)
+    look(e, made, kind, 0, a.span)
     return made
-
-
-def _look(e: Elaborator, target: Value, kind: Type, offset: int, span: SourceSpan) -> int:
-    """Fill a variable with the bits from an offset; the offset after them."""
-    base = base_of(kind)
-    if isinstance(target, ir.FieldValue) and is_scalar(base) and not isinstance(base, VarbitType):
-        width = width_of(base)
-        read = e.variable(BitsType(width), "lookahead", span) if is_signed(base) else target
-        assert isinstance(read, ir.FieldValue)
-        e.emit(ir.AssignStep(read, ir.LookaheadValue(offset, BitsType(width)), span))
-        if read is not target:
-            assign(e, target, operations.cast(read, kind), span)
-        return offset + width
-    if isinstance(target, HeaderValue):
-        e.emit(ir.PrimitiveStep("add_header", (ir.HeaderArgument(target.ref),), span))
-        for name, item in target.type.fields.items():
-            offset = _look(e, target.field(name, item), item, offset, span)
-        return offset
-    if isinstance(target, StructValue):
-        for part in target.fields.values():
-            offset = _look(e, part, type_of(part), offset, span)
-        return offset
-    raise Refusal(f"lookahead of {kind} is not supported", span)
 
 
 def _length(e: Elaborator, a: Arguments) -> Value:

@@ -176,3 +176,29 @@ def test_a_header_of_packets_has_whole_bytes(call: str) -> None:
 def test_a_number_without_width_is_of_a_new_type_where_that_is_wanted(code: str) -> None:
     declarations = "type bit<8> port_t; struct box_t { port_t port; } bit<8> number(in port_t p) { return (bit<8>) p; }"
     assert result(code, declarations=declarations)[0] == 7
+
+
+@pytest.mark.parametrize(
+    ("fields", "sum_"),
+    [
+        ("hdr.h.a ++ hdr.h.b, 8w0 ++ hdr.h.d", 0x0102 + 0x0004),
+        ("(bit<16>) hdr.h.a, (bit<32>) (hdr.h.b ++ hdr.h.c)", 0x0001 + 0x0000 + 0x0203),
+        ("{ hdr.h.a, hdr.h.b }, hdr.h.f, 16w7", 0x0102 + 0x0708 + 0x0007),
+        ("hdr.p, (bit<16>) hdr.h.f", 0x090A + 0x0708),
+    ],
+)
+def test_a_checksum_is_over_bits(fields: str, sum_: int) -> None:
+    call = f"update_checksum(true, {{ {fields} }}, hdr.h.e, HashAlgorithm.csum16);"
+    before, start, after = around("").partition("control U(")
+    out = run(before + start + after.replace("apply { }", f"apply {{ {call} }}", 1), bytes(range(1, 17)))
+    assert out is not None
+    assert int.from_bytes(out[4:6], "big") == 0xFFFF - sum_
+
+
+def test_a_stack_is_looked_ahead() -> None:
+    declarations = "header two_t { bit<8> x; bit<8> y; } struct ahead_t { two_t[2] s; bit<8> z; }"
+    text = around("hdr.h.a = meta.m; hdr.h.b = meta.n;", declarations=declarations)
+    code = "packet.extract(hdr.h); ahead_t a = packet.lookahead<ahead_t>(); meta.m = a.s[1].x; meta.n = a.z;"
+    out = run(text.replace("packet.extract(hdr.h);", code, 1), bytes(range(1, 17)))
+    assert out is not None
+    assert tuple(out[:2]) == (11, 13)
