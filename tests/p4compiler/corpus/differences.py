@@ -16,12 +16,9 @@ REFUSED: Final[Mapping[str, str]] = {
     "invalid-hdr-warnings6": "an element of a stack of header unions by an index that is not known is not supported",
     "issue1193-bmv2": "extern 'jnf_counter' is not known to this target",
     "issue1304": "architecture 'Switch' is not supported; only v1model's V1Switch is",
-    "issue1765-1-bmv2": "an expression in the fields of a checksum is not supported; use a field",
-    "issue1765-bmv2": "an expression in the fields of a checksum is not supported; use a field",
     "issue1882-1-bmv2": "extern 'ExternCounter' is not known to this target",
     "issue1882-bmv2": "extern 'ExternCounter' is not known to this target",
     "issue2344": "table 'simple_table' is applied in two places with different code after them; BMv2 has it once",
-    "issue2465-bmv2": "lookahead of header h1[3] is not supported",
     "issue2664-bmv2": "extern 'Checksum' is not known to this target",
     "issue3091": "'exact' cannot be used here",
     "issue3225": "a field of type int<1> is not supported on this target",
@@ -29,7 +26,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "issue841": "extern 'Checksum16' is not known to this target",
     "issue887": "only emit() is supported in a deparser",
     "issue907-bmv2": "a register of struct S: writing to a structure is not supported on this target",
-    "issue949": "this assignment is not supported",
     "issue986-bmv2": "table 't1' is applied in two places with different code after them; BMv2 has each table once",
     "next-def-use": "stack.next can only be extracted to",
     "parser-unroll-test1": "extraction to an element of a stack that is not 'next' is not supported",
@@ -42,7 +38,6 @@ REFUSED: Final[Mapping[str, str]] = {
 OTHER_P4INFO: Final = frozenset(
     {
         "actions-almost-duplicate-names1",
-        "gauntlet_exit_combination_5-bmv2",
         "global_action_after_exit",
         "issue1107",
         "issue2735-bmv2",
