@@ -47,6 +47,8 @@ def flat_fields(kind: RecordType, prefix: str = "") -> list[tuple[str, Type]]:
 def argument(item: Json) -> Json:
     """The argument of a primitive: BMv2 wants an expression, or a field of stack.last, inside of another expression."""
     return {"type": "expression", "value": item} if item["type"] in ("expression", "stack_field") else item
+
+
 def padding(fields: Iterable[tuple[str, Type]]) -> int:
     """The bits that fields need to be whole bytes, as BMv2's headers are; those of a varbit are whole bytes."""
     return -sum(width_of(kind) for _, kind in fields if not isinstance(base_of(kind), VarbitType)) % 8

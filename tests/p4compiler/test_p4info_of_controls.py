@@ -79,13 +79,3 @@ def test_annotations_have_a_space_between_all_tokens() -> None:
     assert [*found.tables[0].match_fields[0].annotations] == [
         "@plain", "@empty", "@of(@ field ( X ) , Y , 1 .. 2)", '@text("with space")'
     ]  # fmt: skip
-
-
-def test_a_number_may_stand_for_a_new_type() -> None:
-    """As in p4c, whose constants of type int become what they are unified with."""
-    declarations = "type bit<8> port_t; const port_t UP = 3; struct with_port { port_t port; }"
-    local = "with_port w = { 5 };"
-    found = p4info(
-        "w.port = UP; if (w.port == 3) { hdr.h.a = (bit<8>)w.port; }", local=local, declarations=declarations
-    )
-    assert found.pkg_info.arch == "v1model"
