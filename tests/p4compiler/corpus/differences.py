@@ -37,9 +37,7 @@ REFUSED: Final[Mapping[str, str]] = {
 
 OTHER_P4INFO: Final = frozenset(
     {
-        "actions-almost-duplicate-names1",
         "global_action_after_exit",
-        "issue1107",
         "issue2735-bmv2",
         "structured_annotations",
     }
