@@ -16,13 +16,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
 from controller.fault_limits import EMULATION
+from controller.to_its_end import to_its_end
 from controller.values import Cleared, EventKind
 from topologies.entries import TableEntry
 from topologies.errors import FabricError, FaultLimitError, UnknownFaultError
@@ -35,7 +36,6 @@ from topologies.faults.record import FaultRecord
 
 _LOG = logging.getLogger(__name__)
 
-T = TypeVar("T")
 _LONGEST_SLEEP_S = 3600
 _UNKNOWN = PortShaping(-1, -1)  # of a port: equal to none that is wanted
 
@@ -100,7 +100,7 @@ class FaultInjector:
 
         FabricError if it names what is not there or a value is out of range, ControllerError if it cannot be made.
         """
-        return await _to_its_end(self._add(fault, owner, start_at_ns, duration_ns))
+        return await to_its_end(self._add(fault, owner, start_at_ns, duration_ns))
 
     async def _add(self, fault: Fault, owner: str, start_at_ns: int | None, duration_ns: int | None) -> FaultRecord:
         now = self._clock()
@@ -201,14 +201,14 @@ class FaultInjector:
 
         At switches that cannot be reached they end when that changes.
         """
-        return await _to_its_end(self._clear(tuple(records)))
+        return await to_its_end(self._clear(tuple(records)))
 
     async def repair(self, links: Iterable[str]) -> Cleared:
         """Clear every fault on some links, and bring the links up whatever took them down.
 
         A fault stays on the others of its links. ControllerError if that is not possible: then everything stays.
         """
-        return await _to_its_end(self._clear((), frozenset(links)))
+        return await to_its_end(self._clear((), frozenset(links)))
 
     async def _clear(self, records: Iterable[FaultRecord], repaired: frozenset[str] = frozenset()) -> Cleared:
         async with self._lock:
@@ -423,10 +423,3 @@ class FaultInjector:
 
 def _not_made_yet(away: Iterable[str]) -> str:
     return f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
-
-
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Complete a change even if its client disconnects meanwhile: half a change would stay."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be that nobody waits any more
-    return await asyncio.shield(task)

@@ -18,6 +18,7 @@ from controller.fleet import Fleet
 from controller.fleet_switch import FleetSwitch
 from controller.hand_entries import HandEntries, read_entry
 from controller.switch_reader import match_text
+from controller.to_its_end import to_its_end
 from controller.values import EntryWords, HandEntryInfo, TableChange
 from topologies.fabric import Fabric
 from topologies.p4_program import P4Program
@@ -45,6 +46,9 @@ class TableChanges:
 
         Raises ControllerError, or FabricError for a pattern that matches no switch.
         """
+        return await to_its_end(self._change(pattern, change, words))
+
+    async def _change(self, pattern: str, change: TableChange, words: EntryWords) -> list[str]:
         async with self._changing:
             changes = {}
             for name, switch in self._switches(pattern):
@@ -56,6 +60,9 @@ class TableChanges:
 
     async def restore(self, pattern: str) -> int:
         """Take all changes of the switches that match back; returns how many there were."""
+        return await to_its_end(self._restore(pattern))
+
+    async def _restore(self, pattern: str) -> int:
         async with self._changing:
             found = {name: switch for name, switch in self._switches(pattern) if switch.by_hand.changes}
             count = sum(len(switch.by_hand.changes) for switch in found.values())
@@ -68,6 +75,9 @@ class TableChanges:
 
     async def load_program(self, program: P4Program) -> None:
         """Have all switches run another program; ControllerError, and all as before, if one cannot."""
+        await to_its_end(self._load_program(program))
+
+    async def _load_program(self, program: P4Program) -> None:
         async with self._changing:
             await self._fleet.change_program(program)
             self._save(program.save)

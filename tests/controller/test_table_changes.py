@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -228,5 +229,37 @@ def test_a_switch_that_cannot_hold_its_entries_under_the_new_program_gets_the_ol
             assert [held(stand_in, device) for device in stand_in.devices] == there
             for device in stand_in.devices.values():
                 assert device.config.p4_device_config == own.json.encode()
+
+    asyncio.run(scenario())
+
+
+def test_a_change_whose_client_leaves_in_the_middle_is_made_on_all_switches(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start, folder: Path
+) -> None:
+    serving()
+
+    async def leave(change: Coroutine[Any, Any, Any], begun: Callable[[], bool]) -> None:
+        task = asyncio.create_task(change)
+        while not begun():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait((task,))
+        stand_in.answering.set()
+
+    async def scenario() -> None:
+        async with up(fabric, address, folder) as (fleet, tables):
+            there = [held(stand_in, device) for device in stand_in.devices]
+            stand_in.answering.clear()
+            await leave(tables.change("*", TableChange.ADD, CLASS), stand_in.waits)
+            assert await tables.restore("t0-0@p0") == 1
+            assert [held(stand_in, device) for device in stand_in.devices][1:] == [count + 1 for count in there[1:]]
+            stand_in.answering.clear()
+            await leave(
+                tables.load_program(other()), lambda: any(one.pipelines > 1 for one in stand_in.devices.values())
+            )
+            assert await tables.restore("") == len(there) - 1
+            assert {one.config.p4_device_config for one in stand_in.devices.values()} == {other().json.encode()}
+            assert fleet.program == other()
+            assert saved_program(folder).json == other().json
 
     asyncio.run(scenario())
