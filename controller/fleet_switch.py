@@ -25,13 +25,12 @@ from typing import Any
 
 import finsy
 from finsy.p4schema import P4ConfigAction
-from finsy.proto import p4i
-from google.protobuf import text_format
 
 from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.events import Events
 from controller.hand_entries import HandEntries
+from controller.p4info import read_p4info
 from controller.reconcile import EntryDifference
 from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, SwitchState, SwitchStatus
 from controller.wire_delays import WireDelays
@@ -92,6 +91,8 @@ class FleetSwitch:
         planned = with_tables(self._planned, known)
         more = self._faults if faults is None else faults
         hand = self.by_hand if by_hand is None else by_hand
+        if hand.changes:  # which have aliases
+            known |= {table.preamble.alias for table in _parts(self._program)[0].tables}
         return hand.within(known).over(dataclasses.replace(planned, entries=(*planned.entries, *more)))
 
     async def run(self) -> None:
@@ -429,7 +430,7 @@ def _options(program: P4Program, device_id: int) -> finsy.SwitchOptions:
 @functools.lru_cache(maxsize=2)
 def _parts(program: P4Program) -> tuple[Any, Any]:
     """P4Info and JSON of a program as finsy takes them, though not by its annotations: it need not read files then."""
-    return text_format.Parse(program.p4info, p4i.P4Info()), program.json.encode()
+    return read_p4info(program.p4info), program.json.encode()
 
 
 async def _wait_until_listening(address: str) -> None:

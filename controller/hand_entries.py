@@ -55,7 +55,7 @@ def read_entry(words: EntryWords, schema: finsy.P4Schema) -> TableEntry:
     if not needed and priority:
         raise ControllerError(f"Table {table.alias} has no priorities: leave {priority} out.")
     target = TableAction("") if action is None else _target(action, args)
-    return TableEntry(_last(table.alias), match, target, priority)
+    return TableEntry(table.alias, match, target, priority)
 
 
 def _match(table: P4Table, words: Sequence[str]) -> tuple[Match, ...]:

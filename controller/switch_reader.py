@@ -17,8 +17,10 @@ import grpc
 from finsy.p4schema import P4MatchType
 from finsy.proto import p4r, p4r_grpc
 
+from controller import translate
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
+from controller.p4info import read_p4info
 from topologies.p4_program import saved_p4info
 
 _TIMEOUT_S = 10.0
@@ -92,6 +94,10 @@ class SwitchReader:
         """Tables of the program, in its order."""
         return [table.alias for table in self._schema.tables]
 
+    def table_name(self, name: str) -> str:
+        """The name among :attr:`table_names` of a table, with or without the control's; ValueError if there is none."""
+        return translate.find_table(self._schema, name).alias
+
     def table(self, name: str) -> TableReading:
         """A table with all its entries, the default last."""
         table = self._schema.tables[name]
@@ -157,7 +163,7 @@ class SwitchReader:
 
 def _schema(program: Path) -> finsy.P4Schema:
     try:
-        return finsy.P4Schema(saved_p4info(program))
+        return finsy.P4Schema(read_p4info(saved_p4info(program).read_text()))
     except FileNotFoundError:
         raise ControllerError(f"{program} is gone: the fabric was taken down, or is going down.") from None
 

@@ -1,8 +1,9 @@
 """Neutral table entries to finsy's P4Runtime entities, and back.
 
-P4Info decides the names: keys are given by position and take the table's field names; an action is found among
-those of its table or action profile by the last part of its name, since p4c qualifies names that occur twice. What
-comes back is normalised, so that an entry read from a switch equals the entry that was written.
+P4Info decides the names: a table has its alias, which is the last part of its name unless another table ends so;
+keys are given by position and take the table's field names; an action is found among those of its table or action
+profile by the last part of its name, since p4c qualifies names that occur twice. What comes back is normalised, so that
+an entry read from a switch equals the entry that was written.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def wildcards(schema: finsy.P4Schema, *, counters: bool = False) -> list[Entity]
 
 
 def decode_all(switch: str, entities: Iterable[Entity], schema: finsy.P4Schema) -> SwitchEntries:
-    """What a switch holds, from what it answered; default entries and constant entries are left out."""
+    """What a switch holds, from what it answered, without default entries and those that are the program's own."""
     members: list[Member] = []
     groups: list[Group] = []
     entries: list[TableEntry] = []
@@ -70,9 +71,14 @@ def decode_all(switch: str, entities: Iterable[Entity], schema: finsy.P4Schema) 
         elif isinstance(entity, finsy.P4ActionProfileGroup):
             weights = sorted((member.member_id, _weight(member)) for member in entity.members or ())
             groups.append(Group(entity.action_profile_id, entity.group_id, tuple(weights)))
-        elif isinstance(entity, finsy.P4TableEntry) and not (entity.is_default_action or entity.is_const):
+        elif isinstance(entity, finsy.P4TableEntry) and not (entity.is_default_action or _of_program(entity, schema)):
             entries.append(decode_entry(entity, schema))
     return SwitchEntries(switch, tuple(members), tuple(groups), tuple(entries))
+
+
+def _of_program(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> bool:
+    """Whether the program brings the entry along: switches let nobody change a table with such entries."""
+    return entity.is_const or schema.tables[entity.table_id].has_initial_entries
 
 
 def _encode_table_entry(entry: TableEntry, schema: finsy.P4Schema) -> finsy.P4TableEntry:
@@ -103,7 +109,7 @@ def decode_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEnt
     else:
         assert entity.action is not None
         target = _decode_action(entity.action)
-    return TableEntry(_last(entity.table_id), match, target, entity.priority)
+    return TableEntry(entity.table_id, match, target, entity.priority)
 
 
 def find_table(schema: finsy.P4Schema, name: str) -> P4Table:
@@ -112,7 +118,12 @@ def find_table(schema: finsy.P4Schema, name: str) -> P4Table:
         return schema.tables[name]
     except (KeyError, ValueError):
         known = [table.alias for table in schema.tables]
-        raise ValueError(f"the P4 program has no table {name}{hint(name, known)}") from None
+        alike = [alias for alias in known if alias.endswith(f".{name}")]
+        raise ValueError(
+            f"the P4 program has several tables {name}: {', '.join(alike)}"
+            if alike
+            else f"the P4 program has no table {name}{hint(name, known)}"
+        ) from None
 
 
 def hint(name: str, known: Sequence[str]) -> str:

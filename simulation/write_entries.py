@@ -1,6 +1,6 @@
 """Neutral table entries (`topologies.entries`) into an embedded switch, without P4Runtime.
 
-The program decides the full names: tables, profiles and actions are found by the last part of theirs, an action among
+The program decides the full names: tables, profiles and actions are found by the last parts of theirs, an action among
 those of its table or profile, and its arguments are put into the order of its parameters.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from mrc_common.p4_names import by_suffix
 from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import Program
@@ -36,7 +37,7 @@ class _Owner:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What a program has, by the last part of its name."""
+    """What a program has, by its name without those of the controls that it is in, as far as only one has that."""
 
     tables: Mapping[str, _Owner]
     profiles: Mapping[str, _Owner]
@@ -46,7 +47,10 @@ _known: WeakKeyDictionary[Pipeline, _Names] = WeakKeyDictionary()  # a program t
 
 
 def owner_names(pipeline: Pipeline) -> frozenset[str]:
-    """Names of the tables and action profiles of a program, without those of the controls that they are in."""
+    """Names of the tables and action profiles of a program, without those of the controls that they are in.
+
+    A name that several have so is none of them.
+    """
     names = _names(pipeline)
     return frozenset((*names.tables, *names.profiles))
 
@@ -107,7 +111,12 @@ def _names_in(program: Program) -> _Names:
         for number, profile in enumerate(program.profiles)
     ]
     tables = [owner(table.name, list(table.actions)) for table in program.tables]
-    return _Names({_last(one.name): one for one in tables}, {_last(one.name): one for one in profiles})
+    return _Names(_by_suffix(tables), _by_suffix(profiles))
+
+
+def _by_suffix(owners: list[_Owner]) -> dict[str, _Owner]:
+    known = {owner.name: owner for owner in owners}
+    return {suffix: known[name] for suffix, name in by_suffix(known).items()}
 
 
 def _entry(table: _Owner, entry: TableEntry) -> Entry:

@@ -16,6 +16,7 @@ from typing import Any
 import p4compiler
 import p4src
 from mrc_common import named_files, strict_json
+from mrc_common.p4_names import by_suffix
 from mrc_common.written_files import write_text
 from topologies.entries import SwitchEntries, switch_entries
 from topologies.errors import FabricError
@@ -48,7 +49,7 @@ class P4Program:
         write_text(folder / _JSON, self.json)
 
     def tables(self) -> frozenset[str]:
-        """Names of its tables and action profiles, without those of the controls that they are in."""
+        """Names of its tables and action profiles, whole and by what no other of the kind ends with."""
         return _owner_names(self.json)
 
 
@@ -142,8 +143,8 @@ def left_out(fabric: Fabric, program: P4Program) -> str:
 @functools.lru_cache(maxsize=16)  # a fleet asks for every switch, and at every fault
 def _owner_names(text: str) -> frozenset[str]:
     pipelines = _list(strict_json.loads(text), "pipelines")
-    owners = (one for part in pipelines for kind in ("tables", "action_profiles") for one in _list(part, kind))
-    return frozenset(str(owner.get("name", "")).rpartition(".")[2] for owner in owners)
+    owners = ([one for part in pipelines for one in _list(part, kind)] for kind in ("tables", "action_profiles"))
+    return frozenset(name for kind in owners for name in by_suffix(str(one.get("name", "")) for one in kind))
 
 
 def _owners(entries: SwitchEntries) -> Iterator[str]:

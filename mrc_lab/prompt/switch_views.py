@@ -12,9 +12,7 @@ from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
 from controller.switch_reader import SwitchReader
 from controller.values import HandEntryInfo
-from mrc_common.suggestions import did_you_mean
 from mrc_lab.commands.listing import Column, Listing, Row
-from mrc_lab.errors import ExperimentError
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from p4src import DROP_REASONS
@@ -101,9 +99,7 @@ def all_tables(switch: str, reader: SwitchReader, by_hand: Sequence[HandEntryInf
 
 def one_table(switch: str, reader: SwitchReader, name: str, by_hand: Sequence[HandEntryInfo] | None) -> list[Row]:
     """Every entry of a table, the default last but for entries that were deleted by hand."""
-    if name not in reader.table_names:
-        hint = did_you_mean(name, reader.table_names) or f"there are {', '.join(reader.table_names)}"
-        raise ExperimentError(f"the switches' program has no table {name!r}", hint)
+    name = reader.table_name(name)
     found = reader.table(name)
     changes = {(change.match, change.priority): change for change in by_hand or () if change.table == name}
     rows: list[Row] = [

@@ -10,7 +10,7 @@ from p4runtime_shim.switch import EmbeddedSwitch
 from p4src import PROGRAM
 from simulation.errors import SimulationError
 from simulation.world import load_program
-from simulation.write_entries import write_entries
+from simulation.write_entries import owner_names, write_entries
 from tests.simulation.worlds import small_fabric
 from topologies.entries import Member, SwitchEntries, TableAction, TableEntry, switch_entries
 
@@ -75,3 +75,10 @@ def test_a_program_can_be_unloaded_when_its_switches_are_gone():
     del made, pipeline
     gc.collect()
     assert gone() is None
+
+
+def test_a_name_that_two_tables_have_means_neither_of_them():
+    text = PROGRAM.read_text().replace("FabricIngress.traffic_class.traffic_class", "FabricIngress.usid_next")
+    names = owner_names(Pipeline.load(text))
+    assert "usid_local" in names
+    assert "usid_next" not in names

@@ -63,7 +63,7 @@ def test_the_fabrics_own_program_has_a_table_for_every_entry() -> None:
 
 def test_a_program_is_compiled_or_read_as_json_with_its_p4info(small: Path) -> None:
     compiled = read_program(small)
-    assert compiled.tables() == {"usid_next"}
+    assert compiled.tables() == {"usid_next", "I.usid_next"}
     small.with_suffix(".json").write_text(compiled.json)
     assert read_program(small.with_suffix(".json")).p4info == ""
     small.with_suffix(".p4info.txtpb").write_text(compiled.p4info)

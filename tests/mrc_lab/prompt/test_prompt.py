@@ -15,9 +15,12 @@ import pytest
 
 pytest.importorskip("mininet")
 
+import finsy
 from rich.console import Console
 
 import p4src
+from controller import translate
+from controller.p4info import read_p4info
 from controller.switch_reader import EntryRow, TableReading, table_names
 from controller.values import FleetStatus
 from mrc_host.verbs.errors import AgentLostError
@@ -28,6 +31,7 @@ from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.run_directory import RunDirectory
+from topologies.p4_program import saved_p4info
 
 FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 
@@ -276,6 +280,10 @@ class Reader:
         pass
 
     table_names = table_names(p4src.BUILD)
+
+    def table_name(self, name: str) -> str:
+        schema = finsy.P4Schema(read_p4info(saved_p4info(p4src.BUILD).read_text()))
+        return translate.find_table(schema, name).alias
 
     def table(self, name: str) -> TableReading:
         rows = (
