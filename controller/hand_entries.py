@@ -20,6 +20,7 @@ from controller.errors import ControllerError
 from controller.values import MAX_PRIORITY, EntryWords, TableChange
 from mrc_common import named_files, p4_match, strict_json
 from mrc_common.p4_match import Match
+from mrc_common.units import counted
 from mrc_common.written_files import write_text
 from topologies.entries import SwitchEntries, TableAction, TableEntry
 
@@ -29,6 +30,13 @@ _KINDS: Mapping[str, type[Any]] = {
     kind.__name__: kind for kind in (p4_match.Exact, p4_match.Lpm, p4_match.Ternary, p4_match.Range, p4_match.Optional)
 }
 _ANYTHING = "*"
+_KIND_NAMES = {
+    P4MatchType.EXACT: "exact",
+    P4MatchType.LPM: "a prefix",
+    P4MatchType.TERNARY: "ternary",
+    P4MatchType.RANGE: "a range",
+    P4MatchType.OPTIONAL: "optional",
+}
 _WITH_PRIORITY = (P4MatchType.TERNARY, P4MatchType.RANGE, P4MatchType.OPTIONAL)
 
 
@@ -62,32 +70,53 @@ def _match(table: P4Table, words: Sequence[str]) -> tuple[Match, ...]:
     fields: list[Any] = list(table.match_fields)
     if len(words) != len(fields):
         names = ", ".join(f"{key.alias} ({key.match_type.name.lower()})" for key in fields)
-        raise ControllerError(f"The key of table {table.alias} has {len(fields)} fields, not {len(words)}: {names}.")
+        needed = counted(len(fields), "field")
+        raise ControllerError(f"The key of table {table.alias} has {needed}, not {len(words)}: {names}.")
     return tuple(_field(key, word) for key, word in zip(fields, words, strict=True))
 
 
 def _field(key: Any, word: str) -> Match:
+    kind = key.match_type
+    if word == _ANYTHING and kind is not P4MatchType.EXACT:
+        return translate.decode_match(key, None)
     try:
-        message = None if word == _ANYTHING else key.encode_field(_for_finsy(word))
-        if message is None and key.match_type is P4MatchType.EXACT:
-            raise ValueError("an exact field takes a single value")
+        given = _for_finsy(kind, word)
+    except ValueError as error:
+        raise ControllerError(f"{key.alias} is {_KIND_NAMES[kind]}, so {word!r} is not its value: {error}.") from None
+    try:
+        message = key.encode_field(given)
         return translate.decode_match(key, None if message is None else key.decode_field(message))
     except (ValueError, OverflowError) as error:
         raise ControllerError(f"{word!r} cannot be matched with {key.alias}: {error}.") from None
 
 
-def _for_finsy(word: str) -> object:
-    """A word of ``simple_switch_CLI`` as finsy reads it."""
-    if "&&&" in word:
-        return tuple(word.split("&&&", 1))
-    return tuple(word.split("->", 1)) if "->" in word else word
+def _for_finsy(kind: P4MatchType, word: str) -> object:
+    """A word of ``simple_switch_CLI`` as finsy reads it for a kind of field; ValueError with how to write another."""
+    mark = next((mark for mark in ("&&&", "->", "/") if mark in word), "")
+    if kind is P4MatchType.RANGE:
+        low, _, high = word.partition("->")
+        if mark not in ("", "->"):
+            raise ValueError("write 1->9, or a single value")
+        return low, high or low
+    if kind is P4MatchType.TERNARY:
+        if mark == "->":
+            raise ValueError("write value&&&mask, or a single value")
+        return tuple(word.split("&&&", 1)) if mark == "&&&" else word
+    if kind is P4MatchType.LPM:
+        if mark not in ("", "/"):
+            raise ValueError("write value/length")
+        return word
+    if mark or word == _ANYTHING:
+        raise ValueError("write a single value")
+    return word
 
 
 def _target(action: P4Action | P4ActionRef, args: Sequence[str]) -> TableAction:
     params: list[Any] = list(action.params)
     if len(args) != len(params):
         names = ", ".join(f"{param.name} (bit<{param.bitwidth}>)" for param in params) or "none"
-        raise ControllerError(f"{_last(action.alias)} has {len(params)} parameters, not {len(args)}: {names}.")
+        needed = counted(len(params), "parameter")
+        raise ControllerError(f"{_last(action.alias)} has {needed}, not {len(args)}: {names}.")
     values = tuple((param.name, _argument(param, word)) for param, word in zip(params, args, strict=True))
     return TableAction(_last(action.alias), values)
 

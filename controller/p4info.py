@@ -1,6 +1,6 @@
 """P4Info as finsy takes it: it refuses programs with two names that end alike, where P4Runtime allows them.
 
-Nothing but those names differs from the program's own P4Info, so switches take it as that.
+Nothing but those names and ``@format`` differs from the program's own P4Info, so switches take it as that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ def read_p4info(text: str) -> p4i.P4Info:
     p4info = text_format.Parse(text, p4i.P4Info())
     for table in p4info.tables:
         _distinguish(table.match_fields)
+        for field in table.match_fields:
+            _plain(field)
     for value_set in p4info.value_sets:
         _distinguish(value_set.match)
     for action in p4info.actions:
         _shorten(action.preamble)
+        for param in action.params:
+            _plain(param)
     return p4info
 
 
@@ -52,6 +56,13 @@ def _shorten(preamble: Any) -> None:
     if preamble.alias == preamble.name and preamble.name.count(".") > 1:
         control, _, action = preamble.name.rpartition(".")
         preamble.alias = f"{control.replace('.', '_')}.{action}"
+
+
+def _plain(value: Any) -> None:
+    """Finsy decodes what is annotated as an address to an address, or a network; it is to be a number like all."""
+    kept = [text for text in value.annotations if not text.startswith("@format")]
+    del value.annotations[:]
+    value.annotations.extend(kept)
 
 
 def _last(name: str) -> str:

@@ -49,6 +49,8 @@ class TableChanges:
         return await to_its_end(self._change(pattern, change, words))
 
     async def _change(self, pattern: str, change: TableChange, words: EntryWords) -> list[str]:
+        if not words.action and change is not TableChange.DELETE:
+            raise ControllerError(f"Say what action the entry of table {words.table} has.")
         async with self._changing:
             changes = {}
             for name, switch in self._switches(pattern):

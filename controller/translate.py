@@ -136,16 +136,20 @@ def match_values(table: P4Table, match: Sequence[Match]) -> dict[str, Any]:
     fields = [field.alias for field in table.match_fields]
     if len(fields) != len(match):
         raise ValueError(f"table {table.alias} has {len(fields)} key fields, not {len(match)}")
-    values = {field: _encode_match(one) for field, one in zip(fields, match, strict=True)}
+    values = {field.alias: _encode_match(one, field) for field, one in zip(table.match_fields, match, strict=True)}
     return {field: value for field, value in values.items() if value is not None}
 
 
-def _encode_match(match: Match) -> object:
+def _encode_match(match: Match, field: P4MatchField) -> object:
+    """None for what matches everything, which P4Runtime leaves out."""
     if isinstance(match, Ternary):
-        return match.value, match.mask
+        return (match.value, match.mask) if match.mask else None
     if isinstance(match, Range):
-        return match.low, match.high
-    return (match.value, match.prefix_len) if isinstance(match, Lpm) else match.value
+        everything = match.low == 0 and match.high == (1 << field.bitwidth) - 1
+        return None if everything else (match.low, match.high)
+    if isinstance(match, Lpm):
+        return (match.value, match.prefix_len) if match.prefix_len else None
+    return match.value
 
 
 def decode_match(field: P4MatchField, value: object) -> Match:
@@ -159,6 +163,8 @@ def decode_match(field: P4MatchField, value: object) -> Match:
     first, second = whole if value is None else _pair(value)
     if match_type is P4MatchType.LPM:
         return Lpm(first, second)
+    if match_type is P4MatchType.RANGE and first > second:
+        raise ValueError(f"{first} is above {second}")
     return Ternary(first & second, second) if match_type is P4MatchType.TERNARY else Range(first, second)
 
 

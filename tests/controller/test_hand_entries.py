@@ -55,6 +55,8 @@ def test_every_kind_of_match_is_read_as_simple_switch_cli_writes_it(kinds: finsy
     )
     every = words("I.usid_next", "1", "*", "*", "0x5", action="I.forward", args="5", priority=3)
     assert read_entry(every, kinds).match == (Exact(1), Ternary(0, 0), Range(0, 0xFFFF), Optional(5))
+    single = words("usid_next", "1", "*", "7", "*", action="NoAction", priority=1)
+    assert read_entry(single, kinds).match[2] == Range(7, 7)
     masked = words("usid_next", "1", "0x1ff&&&0x7", "1->2", "*", action="NoAction", priority=1)
     assert read_entry(masked, kinds).match[1] == Ternary(7, 7)
 
@@ -78,14 +80,19 @@ def test_prefixes_and_addresses_of_the_fabrics_own_program(own: finsy.P4Schema) 
         (words("usid_next", *"1***", action="forwar", priority=1), "no action forwar there: did you mean forward.$"),
         (
             words("usid_next", *"1***", action="forward", priority=1),
-            r"forward has 1 parameters, not 0: port \(bit",
+            r"forward has 1 parameter, not 0: port \(bit",
         ),
         (words("usid_next", *"1***", action="forward", args="512 1"), "'512' is no value of port"),
         (words("usid_next", *"1***", action="forward", args="5"), "needs a priority: add 'priority 10'"),
         (words("usid_next", *"1***", action="forward", args="5 2147483648"), "A priority is at most 2147483647"),
-        (words("usid_next", "*", *"***", priority=1), "an exact field takes a single value"),
+        (words("usid_next", "*", *"***", priority=1), "is exact, so .* is not its value: write a single value"),
         (words("usid_next", "1", "&&&", "*", "*", priority=1), "'&&&' cannot be matched with"),
-        (words("usid_next", "1", "*", "5", "*", priority=1), "'5' cannot be matched with"),
+        (words("usid_next", "1", "*", "1-9", "*", priority=1), "'1-9' cannot be matched with"),
+        (words("usid_next", "1", "*", "9->1", "*", priority=1), "'9->1' cannot be matched with type: 9 is above 1"),
+        (words("usid_next", "1", "*", "1&&&3", "*", priority=1), "type is a range, so .*: write 1->9, or a single"),
+        (words("usid_next", "1&&&1", *"***", priority=1), "dst is exact, so '1&&&1' is not its value: write a single"),
+        (words("usid_next", "1", "1->2", *"**", priority=1), "ingress_port is ternary, so .*: write value&&&mask"),
+        (words("usid_next", "1", "*", "*", "1/2", priority=1), "src is optional, so .*: write a single value"),
         (words("usid_next", "99999999999999999999999", *"***", priority=1), "cannot be matched with"),
         (words("usid_next", "-1", *"***", priority=1), "cannot be matched with"),
     ],

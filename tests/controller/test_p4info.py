@@ -12,8 +12,9 @@ from controller import translate
 from controller.errors import ControllerError
 from controller.hand_entries import HandEntries, read_entry
 from controller.p4info import read_p4info
+from controller.switch_reader import match_text
 from controller.values import EntryWords
-from mrc_common.p4_match import Exact
+from mrc_common.p4_match import Exact, Ternary
 from topologies.entries import TableAction, TableEntry
 from topologies.p4_program import P4Program
 
@@ -84,6 +85,32 @@ def test_entries_of_tables_that_are_called_alike_stay_apart(program: P4Program, 
 def test_a_name_that_several_tables_have_is_refused_with_theirs(schema: finsy.P4Schema) -> None:
     with pytest.raises(ControllerError, match=r"several tables known: I\.sub\.known, E\.sub\.known, E\.known"):
         read_entry(EntryWords("known", ("1",), "set", ("3",)), schema)
+
+
+def test_matches_of_everything_are_left_out_and_read_as_they_are_listed(schema: finsy.P4Schema) -> None:
+    table = schema.tables["I.sub.known"]
+    given = {"ethernet_src": 1, "type": 2}
+    assert translate.match_values(table, (Exact(1), Ternary(0, 0), Exact(2))) == given
+    assert match_text(table, given) == "ethernet_src=0x1 tag_src=* type=2"
+
+
+def test_a_whole_range_and_an_empty_prefix_are_left_out() -> None:
+    text = """
+        pkg_info { arch: "v1model" }
+        actions { preamble { id: 0x01000001 name: "NoAction" alias: "NoAction" } }
+        tables {
+            preamble { id: 0x02000001 name: "t" alias: "t" }
+            match_fields { id: 1 name: "r" bitwidth: 8 match_type: RANGE }
+            match_fields { id: 2 name: "p" bitwidth: 32 match_type: LPM annotations: "@format(IPV4_ADDRESS)" }
+            action_refs { id: 0x01000001 }
+        }
+    """
+    schema = finsy.P4Schema(read_p4info(text))
+    for match, priority in (("0->255", "0/0"), 1), (("0->254", "10.0.0.0/8"), 2):
+        entry = read_entry(EntryWords("t", match, "NoAction", (), priority), schema)
+        sent = translate.encode(entry, schema).encode(schema)
+        assert len(sent.table_entry.match) == 2 * (priority - 1)
+        assert translate.decode_entry(finsy.P4TableEntry.decode(sent, schema), schema) == entry
 
 
 def test_entries_that_the_program_brings_along_are_not_the_controllers(schema: finsy.P4Schema) -> None:
