@@ -167,10 +167,26 @@ class HandEntries:
             raise ControllerError(f"A switch holds at most {MAX_CHANGES} changes by hand: take some back.")
         return HandEntries(changes)
 
+    def misfit(self, schema: finsy.P4Schema) -> str:
+        """What is wrong with an entry that a program cannot have; "" if it can have all."""
+        given = (entry for entry in self.changes.values() if entry is not None)
+        found = ((entry.table, _misfit(entry, schema)) for entry in given)
+        return next((f"an entry by hand of table {table} does not fit: {why}" for table, why in found if why), "")
+
     def within(self, tables: Iterable[str]) -> HandEntries:
         """Those of some tables."""
         known = frozenset(tables)
         return HandEntries({key: entry for key, entry in self.changes.items() if key[0] in known})
+
+
+def _misfit(entry: TableEntry, schema: finsy.P4Schema) -> str:
+    """Why a program cannot have an entry; "" if it can."""
+    try:
+        again = finsy.P4TableEntry.decode(translate.encode(entry, schema).encode(schema), schema)
+        same = translate.decode_entry(again, schema) == entry
+    except (ValueError, OverflowError) as error:
+        return str(error)
+    return "" if same else "its key is of another kind there"
 
 
 def _key_of(entry: TableEntry) -> Key:

@@ -12,11 +12,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import finsy
+
 from controller import hand_entries, translate
 from controller.errors import ControllerError
 from controller.fleet import Fleet
 from controller.fleet_switch import FleetSwitch
 from controller.hand_entries import HandEntries, read_entry
+from controller.p4info import read_p4info
 from controller.switch_reader import match_text
 from controller.to_its_end import to_its_end
 from controller.values import EntryWords, HandEntryInfo, TableChange
@@ -81,8 +84,17 @@ class TableChanges:
 
     async def _load_program(self, program: P4Program) -> None:
         async with self._changing:
+            if program.p4info:
+                self._check_by_hand(program)
             await self._fleet.change_program(program)
             self._save(program.save)
+
+    def _check_by_hand(self, program: P4Program) -> None:
+        """What switches say of such an entry does not name it, nor that it can be taken back."""
+        schema = finsy.P4Schema(read_p4info(program.p4info))
+        for name, hand in self._fleet.by_hand.items():
+            if problem := hand.misfit(schema):
+                raise ControllerError(f"{name} keeps its program: {problem}. 'table restore {name}' takes it back.")
 
     async def _hold(self, changes: Mapping[str, HandEntries]) -> None:
         await self._fleet.change_by_hand(changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import finsy
@@ -67,6 +68,31 @@ def test_prefixes_and_addresses_of_the_fabrics_own_program(own: finsy.P4Schema) 
     with pytest.raises(ControllerError, match="ipv6_route has members of an action profile"):
         read_entry(words("ipv6_route", "fd00::/64"), own)
     assert Lpm(0, 0) != Lpm(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("table usid_next", "table usid_last", "no table usid_next"),
+        ("forward", "pass_on", "no action forward there: it has pass_on"),
+        ("bit<9> port", "bit<9> out_port", "out_port|port"),
+        ("bit<9> port", "bit<4> port", "bitwidth 4"),
+        ("type : range", "type : ternary", "of another kind there"),
+        ("s.ingress_port : ternary; ", "", "has 3 key fields, not 4"),
+        ("h.ethernet.dst : exact", 'h.ethernet.type : exact @name("x")', "bitwidth 16"),
+    ],
+)
+def test_an_entry_that_another_program_cannot_have_is_named(
+    kinds: finsy.P4Schema, old: str, new: str, says: str
+) -> None:
+    entry = read_entry(words("usid_next", "0x20000", "*", "1->2", "*", action="forward", args="500 10"), kinds)
+    hand = HandEntries({(entry.table, entry.match, entry.priority): entry})
+    assert hand.misfit(kinds) == ""
+    assert old in SMALL
+    other = SMALL.replace(old, new).replace("usid_last.apply", "usid_next.apply").replace("= port;", "= 0;")
+    other = other.replace("usid_next.apply", "usid_last.apply") if "usid_last" in new else other
+    problem = hand.misfit(schema_of(p4compiler.compile_text(other).p4info))
+    assert re.fullmatch(f"an entry by hand of table usid_next does not fit: .*({says}).*", problem), problem
 
 
 @pytest.mark.parametrize(

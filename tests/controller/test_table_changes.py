@@ -233,6 +233,23 @@ def test_a_switch_that_cannot_hold_its_entries_under_the_new_program_gets_the_ol
     asyncio.run(scenario())
 
 
+def test_a_program_that_an_entry_by_hand_does_not_fit_is_refused_before_any_switch_changes(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (_, tables):
+            await tables.change("t0-1@p0", TableChange.ADD, CLASS)
+            own = fabric_program()
+            p4info = own.p4info.replace("set_priority", "set_class")
+            with pytest.raises(ControllerError, match=r"no action set_priority there.*'table restore t0-1@p0'"):
+                await tables.load_program(P4Program("new.p4", own.json.replace("set_priority", "set_class"), p4info))
+            assert {device.pipelines for device in stand_in.devices.values()} == {1}
+
+    asyncio.run(scenario())
+
+
 def test_a_change_whose_client_leaves_in_the_middle_is_made_on_all_switches(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start, folder: Path
 ) -> None:
