@@ -178,6 +178,11 @@ class FleetSwitch:
         return self._entries(by_hand=HandEntries())
 
     @property
+    def faults(self) -> tuple[TableEntry, ...]:
+        """The entries of faults."""
+        return self._faults
+
+    @property
     def schema(self) -> finsy.P4Schema:
         """Names of the P4 program; ControllerError if the switch is not reachable."""
         if self._client is None:
@@ -201,6 +206,13 @@ class FleetSwitch:
         """
         async with self._changing:
             faults = tuple(entries)
+            hidden = self.by_hand.among(entry for entry in faults if entry not in self._faults)
+            if hidden is not None:
+                name = self.wanted.switch
+                raise ControllerError(
+                    f"Switch {name} has an entry by hand of table {hidden.table} in the fault's place:"
+                    f" 'table restore {name}' takes it back."
+                )
             after = self._entries(faults=faults)
             done = await self._change(after, later=later, purpose="it can make no fault")
             self._faults = faults

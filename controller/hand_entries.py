@@ -167,6 +167,10 @@ class HandEntries:
             raise ControllerError(f"A switch holds at most {MAX_CHANGES} changes by hand: take some back.")
         return HandEntries(changes)
 
+    def among(self, entries: Iterable[TableEntry]) -> TableEntry | None:
+        """The first of some entries that a change is in the place of; None if none is."""
+        return next((entry for entry in entries if _key_of(entry) in self.changes), None)
+
     def misfit(self, schema: finsy.P4Schema) -> str:
         """What is wrong with an entry that a program cannot have; "" if it can have all."""
         given = (entry for entry in self.changes.values() if entry is not None)

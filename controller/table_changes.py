@@ -59,7 +59,10 @@ class TableChanges:
             for name, switch in self._switches(pattern):
                 with _naming(name):
                     entry = read_entry(words, switch.schema)
-                    changes[name] = switch.by_hand.changed(change, entry, switch.planned)
+                    changed = switch.by_hand.changed(change, entry, switch.planned)
+                    if changed.among(switch.faults) is not None:
+                        raise ControllerError("This entry makes a fault: 'fault list' and 'fault clear' manage those.")
+                    changes[name] = changed
             await self._hold(changes)
             return list(changes)
 

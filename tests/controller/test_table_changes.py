@@ -133,6 +133,33 @@ def test_changes_by_hand_and_faults_do_not_undo_each_other(
     asyncio.run(scenario())
 
 
+def test_an_entry_is_made_by_hand_or_by_a_fault_but_not_by_both(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
+    serving()
+
+    async def scenario() -> None:
+        async with up(fabric, address) as (fleet, tables):
+            faults = entries_of(fabric, [Loss("h1@p0", 0.5)])
+            (entry, *_) = (made for made in faults["t0-0@p0"] if made.table == "departure_fault")
+            port = str(entry.match[0].value)
+            before = held(stand_in, 1)
+            await fleet.set_faults(faults)
+            with pytest.raises(ControllerError, match=r"t0-0@p0: This entry makes a fault: 'fault list' and 'fault"):
+                await tables.change("t0-0@p0", TableChange.DELETE, EntryWords("departure_fault", (port,)))
+            await fleet.set_faults({})
+            by_hand = EntryWords("departure_fault", (port,), "impair", ("1", "0"))
+            await tables.change("t0-0@p0", TableChange.ADD, by_hand)
+            with pytest.raises(ControllerError, match=r"by hand of table departure_fault.*'table restore t0-0@p0'"):
+                await fleet.set_faults(faults)
+            await tables.restore("")
+            assert held(stand_in, 1) == before
+            await fleet.set_faults(faults)
+            assert fleet.status.ready
+
+    asyncio.run(scenario())
+
+
 def test_another_program_comes_with_all_that_switches_hold_and_is_kept_for_the_next_controller(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start, folder: Path
 ) -> None:
