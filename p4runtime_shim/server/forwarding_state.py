@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.errors import PermissionDenied, SwitchError
+from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server.action_profile_entries import ActionProfileEntries
 from p4runtime_shim.server.budget import ReadBudget, unlimited
 from p4runtime_shim.server.digests import Digests
@@ -174,7 +173,7 @@ class ForwardingState:
             p4r.Entity(table_entry=entry),
         ):
             for entity in self.read([wanted]):
-                if not entity.table_entry.is_const:
+                if not (entity.HasField("table_entry") and self._fixed(entity.table_entry.table_id)):
                     yield p4r.Update(type=p4r.Update.INSERT, entity=entity)
 
     def _modifies(self, counts: bool) -> Iterator[p4r.Update]:
@@ -191,25 +190,54 @@ class ForwardingState:
         for entity in self.read(wanted):
             if not entity.HasField("value_set_entry") or entity.value_set_entry.members:
                 yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+        yield from self._of_fixed(counts)
+
+    def _of_fixed(self, counts: bool) -> Iterator[p4r.Update]:
+        """What clients and packets have changed of entries that are the program's."""
+        tables = [table for table in self.schema.tables.values() if self._fixed(table.id)]
+        filters = [p4r.TableEntry(table_id=table.id, meter_config=p4r.MeterConfig()) for table in tables]
+        for entry in filters if counts else ():
+            entry.counter_data.SetInParent()
+        for entity in self.read([p4r.Entity(table_entry=entry) for entry in filters]):
+            entry = entity.table_entry
+            entry.ClearField("action")
+            entry.ClearField("is_const")
+            if entry.counter_data == p4r.CounterData():
+                entry.ClearField("counter_data")
+            key = p4r.TableEntry(table_id=entry.table_id, match=entry.match, priority=entry.priority)
+            if entry != key:
+                yield p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+
+    def _fixed(self, table_id: int) -> bool:
+        """Whether a table's entries are the program's, and nobody can change what they do."""
+        table = self.schema.tables[table_id]
+        return table.is_const or self._control_plane.table(table.name).fixed
 
     def clear_initial_entries(self) -> None:
-        """Remove the program's initial entries that are not const, to make room for others."""
+        """Remove the program's initial entries that can be changed, to make room for others."""
         for table in self.schema.tables.values():
-            if not table.has_initial_entries or table.is_const:
+            if not table.has_initial_entries or self._fixed(table.id):
                 continue
             for entry in self._control_plane.table(table.name).entries():
-                with suppress(PermissionDenied):  # a const entry
-                    self._control_plane.table(table.name).delete(entry.match, entry.priority)
+                self._control_plane.table(table.name).delete(entry.match, entry.priority)
 
     def replay(self, updates: Iterable[p4r.Update]) -> None:
-        """Write the updates of `entities`; existing (const) entries are skipped. Raises BatchError."""
+        """Write the updates of `entities`, but not those of the program's entries that are gone. Raises BatchError."""
         self._arrays.begin()
         results: list[RpcError | None] = []
         for update in updates:
             result = self._attempt(update, None)
-            results.append(None if result is not None and result.code == rpc_code.ALREADY_EXISTS else result)
+            gone = result is not None and result.code == rpc_code.NOT_FOUND and _of_own(update)
+            results.append(None if gone else result)
         if any(result is not None for result in results):
             raise BatchError(results, "entities")
+
+
+def _of_own(update: p4r.Update) -> bool:
+    """Whether an update is one of those for entries that are the program's."""
+    entry = update.entity.table_entry
+    own = update.entity.HasField("table_entry") and not (entry.is_default_action or entry.HasField("action"))
+    return own and update.type == p4r.Update.MODIFY
 
 
 def _entities(attempts: list[_Attempt]) -> Iterator[p4r.Entity]:

@@ -159,8 +159,13 @@ class TableState:
         group = self.profile.find_group(target.group_id)
         return SwTarget(0, 0, None, None, group.pointer), group
 
+    @property
+    def fixed(self) -> bool:
+        """Whether its entries are the program's, which nobody can change."""
+        return self.info.entries_const
+
     def _check_writable(self) -> None:
-        if self.info.entries_const:
+        if self.fixed:
             raise PermissionDenied(f"the entries of table {self.info.name} are constant")
         if not self.info.keys:
             raise InvalidArgument(f"table {self.info.name} has no key, so no entries")

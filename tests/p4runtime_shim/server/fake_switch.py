@@ -37,6 +37,7 @@ class FakeTable:
     hits: dict[_Key, int] = field(default_factory=dict)
     meters: dict[_Key, MeterConfig] = field(default_factory=dict)
     colors: dict[_Key, MeterColors] = field(default_factory=dict)
+    fixed: bool = False
 
     def _find(self, match: tuple[Match, ...], priority: int) -> _Key:
         if (match, priority) not in self.stored:
