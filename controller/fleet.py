@@ -142,7 +142,9 @@ class Fleet:
         ControllerError if one cannot; then all run the program of before.
         """
         if not program.p4info:
-            raise ControllerError(f"{program.name} has no P4Info, which P4Runtime needs.")
+            raise ControllerError(
+                f"{program.name} has no P4Info, which P4Runtime needs: put NAME.p4info.txtpb beside it."
+            )
         async with self._changing:
             before = self.program
             await self._all_or_none(
