@@ -7,7 +7,7 @@ the owner calls `expired` at the time given by `due`. An entry that expires star
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -58,6 +58,16 @@ class IdleTimeouts:
         """An entry is gone."""
         self._inserted.pop(key, None)
         self._timers.pop(key, None)
+
+    def undo(self, table: TableInfo, key: Key, now: int) -> Callable[[], None]:
+        """What makes an entry, when it is there again, what it is now: hit last then, and as long before it expires."""
+        last, timer = now - self.idle(table, [key], now)[0], self._timers.get(key)
+
+        def restore() -> None:
+            self._inserted[key] = last
+            self._start(table, key, timer.timeout if timer else 0, max(last, timer.since) if timer else last)
+
+        return restore
 
     def idle(self, table: TableInfo, keys: Sequence[Key], now: int) -> list[int]:
         """For how long entries of a table have not been hit; since their insertion if they never were."""

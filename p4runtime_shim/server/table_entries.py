@@ -148,6 +148,7 @@ class TableEntries:
         old = self._control_plane.table(table.name).entry(match, priority)
         key = (table.id, match, priority)
         old_message = self._restorable(table, old) if undo_log is not None else None
+        self._undo_idle(table, key, undo_log)
         if message.HasField("action"):
             target = self._entry_target(table, message.action)
             try:
@@ -179,6 +180,7 @@ class TableEntries:
             if undo_log is not None and table.meter
             else None
         )
+        self._undo_idle(table, key, undo_log)
         self._control_plane.table(table.name).delete(match, priority)
         extra = self._extras.pop(key, _NOTHING)
         self.idle.delete(key)
@@ -188,6 +190,11 @@ class TableEntries:
             if colors is not None:
                 undo_log.append(lambda: self._control_plane.table(table.name).colors_write(match, priority, colors))
             undo_log.append(lambda: self._insert(table, match, priority, old_message, None))
+
+    def _undo_idle(self, table: TableInfo, key: Key, undo_log: UndoLog | None) -> None:
+        """Before an entry changes; what is undone last is logged first."""
+        if undo_log is not None and table.has_timeout:
+            undo_log.append(self.idle.undo(table, key, self.clock()))
 
     def _restorable(self, table: TableInfo, entry: Entry) -> p4r.TableEntry:
         """A message that would recreate the entry, including direct resources."""

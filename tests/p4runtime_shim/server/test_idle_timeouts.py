@@ -150,6 +150,24 @@ def test_a_deleted_entry_does_not_expire_and_one_put_back_does(world: World) -> 
     assert [item.table_id for item in world.expired()] == [IDS["I.by_a"]]
 
 
+@pytest.mark.parametrize("change", [delete(table_entry=by_a(1)), modify(table_entry=by_a(1))])
+def test_a_change_that_is_rolled_back_leaves_idle_times_and_timeouts_as_they_were(
+    world: World, change: p4r.Update
+) -> None:
+    world.write(insert(table_entry=by_a(1, SECOND)))
+    world.now += SECOND
+    world.packet(1)
+    world.now += SECOND
+    assert len(world.expired()) == 1
+    world.now += SECOND // 2
+    with pytest.raises(BatchError):
+        world.write(change, insert(table_entry=by_a(2, -1)), atomicity=ROLLBACK)
+    assert world.idle() == {1: SECOND + SECOND // 2}
+    assert world.expired() == []
+    world.now += SECOND // 2
+    assert len(world.expired()) == 1
+
+
 def test_shorter_timeouts_count_as_the_shortest(world: World) -> None:
     world.write(insert(table_entry=by_a(1, 1)))
     assert world.state.idle_timeouts.due() == world.now + SHORTEST_NS
