@@ -57,11 +57,17 @@ class ProgramCommands:
             self._echo(warning)
         folder, fabric = self._world.emulation.run.program, self._world.fabric
         if saved_program(folder) == program:
+            remember_source(folder, source)
             self._echo(f"the switches run {program.name} as it is already")
             return
         began = time.monotonic()
-        with self._world.controller() as controller:
-            controller.load_program(program)
+        try:
+            with self._world.controller() as controller:
+                controller.load_program(program)
+        except KeyboardInterrupt:
+            remember_source(folder, source)
+            self._echo("\nthe controller goes on with it: 'p4' says what the switches run")
+            raise
         remember_source(folder, source)
         seconds = time.monotonic() - began
         count = counted(len(fabric.p4_switches), "switch", "switches")
