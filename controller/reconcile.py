@@ -96,16 +96,23 @@ def _describe_target(target: TableAction | MemberRef | GroupRef) -> str:
 
 def _describe_match(match: Match) -> str:
     if isinstance(match, Lpm):
-        return f"{IPv6Address(match.value)}/{match.prefix_len}"
+        return f"{_address(match.value)}/{match.prefix_len}"
     if isinstance(match, Ternary):
         return f"{match.value:#x} under {match.mask:#x}"
     if isinstance(match, Range):
         return f"{match.low} to {match.high}"
     if match.value is None:
         return "anything"
+    if match.value >> 48:
+        return _address(match.value)
     if match.value >> 32:  # a locator: the first 48 bits of an address
         return f"{IPv6Address(match.value << 80)}/48"
     return str(match.value)
+
+
+def _address(value: int) -> str:
+    """A value as an IPv6 address, as far as it may be one: programs of the user's have keys of any width."""
+    return str(IPv6Address(value)) if not value or 64 < value.bit_length() <= 128 else f"{value:#x}"
 
 
 def _key(entry: Neutral) -> Hashable:

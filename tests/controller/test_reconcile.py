@@ -68,6 +68,10 @@ def test_keys_are_printed_in_operators_notation() -> None:
     action = TableAction("x")
     assert describe(TableEntry("t", (Exact(46),), action)) == "entry 46 of table t"
     assert describe(TableEntry("t", (Lpm(0xFD00 << 112, 16),), MemberRef(1))) == "entry fd00::/16 of table t"
+    assert describe(TableEntry("t", (Exact(0xFE80 << 112 | 1),), action)) == "entry fe80::1 of table t"
+    assert describe(TableEntry("t", (Exact(1 << 200),), action)) == f"entry {1 << 200:#x} of table t"
+    assert describe(TableEntry("t", (Lpm(0x0A000000, 8),), action)) == "entry 0xa000000/8 of table t"
+    assert describe(TableEntry("t", (Lpm(1 << 200, 8),), action)) == f"entry {1 << 200:#x}/8 of table t"
     assert describe(Member("ecmp", 3, action)) == "member 3 of ecmp"
 
 
