@@ -171,16 +171,21 @@ class HandEntries:
         """The first of some entries that a change is in the place of; None if none is."""
         return next((entry for entry in entries if _key_of(entry) in self.changes), None)
 
-    def misfit(self, schema: finsy.P4Schema) -> str:
-        """What is wrong with an entry that a program cannot have; "" if it can have all."""
-        given = (entry for entry in self.changes.values() if entry is not None)
-        found = ((entry.table, _misfit(entry, schema)) for entry in given)
-        return next((f"an entry by hand of table {table} does not fit: {why}" for table, why in found if why), "")
+    @property
+    def entries(self) -> tuple[TableEntry, ...]:
+        """Those that are there."""
+        return tuple(entry for entry in self.changes.values() if entry is not None)
 
     def within(self, tables: Iterable[str]) -> HandEntries:
         """Those of some tables."""
         known = frozenset(tables)
         return HandEntries({key: entry for key, entry in self.changes.items() if key[0] in known})
+
+
+def misfit(entries: Iterable[TableEntry], schema: finsy.P4Schema) -> str:
+    """What is wrong with an entry that a program cannot have; "" if it can have all."""
+    found = ((entry.table, _misfit(entry, schema)) for entry in entries)
+    return next((f"of table {table} does not fit: {why}" for table, why in found if why), "")
 
 
 def _misfit(entry: TableEntry, schema: finsy.P4Schema) -> str:

@@ -18,7 +18,7 @@ from controller import hand_entries, translate
 from controller.errors import ControllerError
 from controller.fleet import Fleet
 from controller.fleet_switch import FleetSwitch
-from controller.hand_entries import HandEntries, read_entry
+from controller.hand_entries import HandEntries, misfit, read_entry
 from controller.p4info import read_p4info
 from controller.switch_reader import match_text
 from controller.to_its_end import to_its_end
@@ -88,16 +88,22 @@ class TableChanges:
     async def _load_program(self, program: P4Program) -> None:
         async with self._changing:
             if program.p4info:
-                self._check_by_hand(program)
+                self._check_fit(program)
             await self._fleet.change_program(program)
             self._save(program.save)
 
-    def _check_by_hand(self, program: P4Program) -> None:
-        """What switches say of such an entry does not name it, nor that it can be taken back."""
+    def _check_fit(self, program: P4Program) -> None:
+        """What switches say of an entry that somebody has made does not name it, nor how it is taken back."""
         schema = finsy.P4Schema(read_p4info(program.p4info))
-        for name, hand in self._fleet.by_hand.items():
-            if problem := hand.misfit(schema):
-                raise ControllerError(f"{name} keeps its program: {problem}. 'table restore {name}' takes it back.")
+        for name, switch in self._fleet.switches.items():
+            if problem := misfit(switch.by_hand.entries, schema):
+                raise ControllerError(
+                    f"{name} keeps its program: an entry by hand {problem}. 'table restore {name}' takes it back."
+                )
+            if problem := misfit(switch.faults, schema):
+                raise ControllerError(
+                    f"{name} keeps its program: a fault's entry {problem}. 'fault list' and 'fault clear' take it back."
+                )
 
     async def _hold(self, changes: Mapping[str, HandEntries]) -> None:
         await self._fleet.change_by_hand(changes)

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 import p4compiler
 from controller.errors import ControllerError
-from controller.hand_entries import HandEntries, load, read_entry, save
+from controller.hand_entries import HandEntries, load, misfit, read_entry, save
 from controller.values import EntryWords, TableChange
 from mrc_common.p4_match import Exact, Lpm, Optional, Range, Ternary
 from tests.topologies.test_p4_program import SMALL
@@ -86,13 +86,12 @@ def test_an_entry_that_another_program_cannot_have_is_named(
     kinds: finsy.P4Schema, old: str, new: str, says: str
 ) -> None:
     entry = read_entry(words("usid_next", "0x20000", "*", "1->2", "*", action="forward", args="500 10"), kinds)
-    hand = HandEntries({(entry.table, entry.match, entry.priority): entry})
-    assert hand.misfit(kinds) == ""
+    assert misfit([entry], kinds) == ""
     assert old in SMALL
     other = SMALL.replace(old, new).replace("usid_last.apply", "usid_next.apply").replace("= port;", "= 0;")
     other = other.replace("usid_next.apply", "usid_last.apply") if "usid_last" in new else other
-    problem = hand.misfit(schema_of(p4compiler.compile_text(other).p4info))
-    assert re.fullmatch(f"an entry by hand of table usid_next does not fit: .*({says}).*", problem), problem
+    problem = misfit([entry], schema_of(p4compiler.compile_text(other).p4info))
+    assert re.fullmatch(f"of table usid_next does not fit: .*({says}).*", problem), problem
 
 
 @pytest.mark.parametrize(

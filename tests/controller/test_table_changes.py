@@ -260,18 +260,23 @@ def test_a_switch_that_cannot_hold_its_entries_under_the_new_program_gets_the_ol
     asyncio.run(scenario())
 
 
-def test_a_program_that_an_entry_by_hand_does_not_fit_is_refused_before_any_switch_changes(
+def test_a_program_that_an_entry_of_somebody_does_not_fit_is_refused_before_any_switch_changes(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     serving()
 
     async def scenario() -> None:
-        async with up(fabric, address) as (_, tables):
+        async with up(fabric, address) as (fleet, tables):
             await tables.change("t0-1@p0", TableChange.ADD, CLASS)
             own = fabric_program()
             p4info = own.p4info.replace("set_priority", "set_class")
             with pytest.raises(ControllerError, match=r"no action set_priority there.*'table restore t0-1@p0'"):
                 await tables.load_program(P4Program("new.p4", own.json.replace("set_priority", "set_class"), p4info))
+            await tables.restore("")
+            await fleet.set_faults(entries_of(fabric, [Loss("h1@p0", 0.5)]))
+            p4info, json = (text.replace("departure_fault", "other_fault") for text in (own.p4info, own.json))
+            with pytest.raises(ControllerError, match=r"a fault's entry of table departure_fault .*'fault clear'"):
+                await tables.load_program(P4Program("new.p4", json, p4info))
             assert {device.pipelines for device in stand_in.devices.values()} == {1}
 
     asyncio.run(scenario())
