@@ -41,9 +41,10 @@ def encode(entry: Neutral, schema: finsy.P4Schema) -> Entity:
 
 
 def wildcards(schema: finsy.P4Schema, *, counters: bool = False) -> list[Entity]:
-    """Read requests that return everything of all tables and action profiles of the program.
+    """Read requests that return everything of all tables and action profiles of the program that clients can change.
 
-    Tables are named one by one, which every server understands, instead of by one request for all. With `counters`
+    Tables are named one by one, which every server understands, instead of by one request for all; BMv2's cannot read
+    those that the program fills without const. With `counters`
     entries of tables that have direct counters come with them.
     """
     profiles = [profile.alias for profile in schema.action_profiles]
@@ -53,6 +54,7 @@ def wildcards(schema: finsy.P4Schema, *, counters: bool = False) -> list[Entity]
                 table.alias, counter_data=finsy.P4CounterData() if counters and table.direct_counter else None
             )
             for table in schema.tables
+            if not table.has_initial_entries
         ),
         *(finsy.P4ActionProfileMember(profile) for profile in profiles),
         *(finsy.P4ActionProfileGroup(profile) for profile in profiles),

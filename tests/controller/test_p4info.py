@@ -117,3 +117,5 @@ def test_entries_that_the_program_brings_along_are_not_the_controllers(schema: f
     given = TableEntry("I.sub.few", (Exact(1),), TableAction("set", (("type", 2),)))
     entity = translate.encode(given, schema)
     assert translate.decode_all("t0-0@p0", [entity], schema).entries == ()
+    read = {wanted.table_id for wanted in translate.wildcards(schema) if isinstance(wanted, finsy.P4TableEntry)}
+    assert read == {"I.sub.known", "E.known", "E.sub.known"}
