@@ -137,7 +137,7 @@ def _running(folder: Path) -> str:
     try:
         now = fabric_program() if source is None else read_program(source)
     except ValueError as error:
-        return f"the switches run {program.name}, which has changed since, and does not compile:\n{error}"
+        return f"the switches run {program.name}, whose source cannot be compiled any more:\n{error}"
     where = f"{p4src.SOURCES}/ (the fabric's own)" if source is None else str(source)
     same = now.json == program.json
     state = "as it is there" if same else "as it was when it was loaded: 'p4 reload' loads what is there now"

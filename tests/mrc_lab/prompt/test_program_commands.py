@@ -79,3 +79,14 @@ def test_a_program_that_is_refused_leaves_the_source(folder: Path, file: Path) -
     with pytest.raises(ValueError, match="no"):
         Commands(folder, load).do_p4(f"reload {file}")
     assert source_of(folder) is None
+
+
+def test_a_source_that_is_gone_is_said_to_be(folder: Path, file: Path) -> None:
+    commands = Commands(folder, lambda program: program.save(folder))
+    commands.do_p4(f"reload {file}")
+    file.unlink()
+    commands.do_p4("")
+    assert commands.said[-1] == (
+        f"the switches run small.p4, whose source cannot be compiled any more:\n"
+        f"'{file}' cannot be read: No such file or directory"
+    )
