@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 
 from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
@@ -403,7 +404,20 @@ def _carry_over(state: ForwardingState, new: ForwardingState) -> None:
         new.replay(updates)
     except (BatchError, SwitchError) as error:
         message = error.message if isinstance(error, BatchError) else str(error)
+        message = _with_names(message, state.schema.p4info)
         raise invalid(f"the forwarding state cannot be kept under the new pipeline: {message}") from None
+
+
+def _with_names(message: str, info: p4i.P4Info) -> str:
+    """A message about another program, with the names of ids that this one has."""
+    kinds = (info.tables, info.actions, info.action_profiles, info.counters, info.meters, info.registers, info.digests)
+    names = {item.preamble.id: item.preamble.name for kind in (*kinds, info.value_sets) for item in kind}
+
+    def named(found: re.Match[str]) -> str:
+        name = names.get(int(found[1]))
+        return found[0] if name is None else f"{found[0]} ({name})"
+
+    return re.sub(r"\bid (\d+)", named, message)
 
 
 def _clear(event: int) -> None:

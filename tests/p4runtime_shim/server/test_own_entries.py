@@ -77,3 +77,13 @@ def test_a_clients_entry_does_not_vanish_under_a_program_that_fixes_its_table() 
         assert read(device, "I.plain") == [(1, b"", 0)]
 
     with_device(work)
+
+
+def test_a_table_that_is_gone_is_named() -> None:
+    async def work(device: P4RuntimeDevice, switch: EmbeddedSwitch) -> None:
+        await prepare(device, switch)
+        without = compiled("plain", "other")
+        with pytest.raises(RpcError, match=rf"no table has id {IDS['I.plain']} \(I\.plain\) in the P4Info"):
+            await reconcile(device, *without)
+
+    with_device(work)
