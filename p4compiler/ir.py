@@ -119,6 +119,7 @@ class LastIndex:
     """The index of the last element that was extracted to a stack."""
 
     stack: str
+    of_unions: bool = False
     type: Type = BITS32
 
 

@@ -108,7 +108,8 @@ class ExpressionWriter:
             data: Json = {"type": "local", "value": item.index}
             return operation("d2b", None, data) if base_of(item.type) == BOOL else data
         if isinstance(item, ir.LastIndex):
-            return operation("last_stack_index", None, {"type": "header_stack", "value": item.stack})
+            kind = "header_union_stack" if item.of_unions else "header_stack"
+            return operation("last_stack_index", None, {"type": kind, "value": item.stack})
         if isinstance(item, ir.HeadersEqual):
             return operation("==", self.header(item.left), self.header(item.right))
         if isinstance(item, ir.OperationValue):

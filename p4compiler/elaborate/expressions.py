@@ -225,10 +225,10 @@ def _member_of_type(e: Elaborator, kind: Type, node: tree.MemberExpression) -> i
 def _member_of_stack(base: StackValue, node: tree.MemberExpression) -> Value:
     if node.name == "size":
         return ir.ConstantValue(base.type.size, BitsType(32))
-    if node.name == "lastIndex":
-        return ir.LastIndex(base.name)
     element = base.type.element
     assert isinstance(element, RecordType)
+    if node.name == "lastIndex":
+        return ir.LastIndex(base.name, element.kind == "header_union")
     if element.kind == "header":
         return HeaderValue(element, ir.StackEnd(base.name, node.name))
     members: dict[str, HeaderValue] = {}

@@ -202,3 +202,33 @@ def test_a_stack_is_looked_ahead() -> None:
     out = run(text.replace("packet.extract(hdr.h);", code, 1), bytes(range(1, 17)))
     assert out is not None
     assert tuple(out[:2]) == (11, 13)
+
+
+def test_the_last_index_of_a_stack_of_unions() -> None:
+    """The second union is the last one when it is asked, so a third header follows."""
+    text = """
+        #include <core.p4>
+        #include <v1model.p4>
+        header a_t { bit<8> x; }
+        header b_t { bit<8> y; }
+        header_union u_t { a_t a; b_t b; }
+        struct h_t { u_t[3] u; a_t tail; }
+        struct m_t { }
+        parser P(packet_in p, out h_t h, inout m_t m, inout standard_metadata_t s) {
+            state start { p.extract(h.u.next.a); transition more; }
+            state more {
+                p.extract(h.u.next.b);
+                transition select(h.u.lastIndex) { 1: third; default: accept; }
+            }
+            state third { p.extract(h.tail); transition accept; }
+        }
+        control V(inout h_t h, inout m_t m) { apply { } }
+        control I(inout h_t h, inout m_t m, inout standard_metadata_t s) {
+            apply { s.egress_spec = 1; if (h.tail.isValid()) { h.tail.x = 77; } }
+        }
+        control E(inout h_t h, inout m_t m, inout standard_metadata_t s) { apply { } }
+        control D(packet_out p, in h_t h) { apply { p.emit(h.u); p.emit(h.tail); } }
+        V1Switch(P(), V(), I(), E(), V(), D()) main;
+    """
+    frame = bytes(range(1, 21))
+    assert run(text, frame) == frame[:2] + bytes([77]) + frame[3:]
