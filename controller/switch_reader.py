@@ -21,7 +21,8 @@ from controller import translate
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
 from controller.p4info import read_p4info
-from topologies.p4_program import saved_p4info
+from mrc_common import named_files
+from topologies.p4_program import MAX_BYTES, saved_p4info
 
 _TIMEOUT_S = 10.0
 _LARGEST_REPLY = 64 << 20
@@ -163,7 +164,7 @@ class SwitchReader:
 
 def _schema(program: Path) -> finsy.P4Schema:
     try:
-        return finsy.P4Schema(read_p4info(saved_p4info(program).read_text()))
+        return finsy.P4Schema(read_p4info(named_files.read_text(saved_p4info(program), MAX_BYTES)))
     except FileNotFoundError:
         raise ControllerError(f"{program} is gone: the fabric was taken down, or is going down.") from None
 

@@ -37,7 +37,7 @@ BUDGET_MIN: Final = {
     "mrc_common": (0.7, 0.1),
     "mrc_host": (2.7, 1.5),
     "mrc_lab": (3.3, 4.1),
-    "p4compiler": (0.4, 0.8),
+    "p4compiler": (0.5, 0.8),
     "p4runtime_shim": (1.2, 1.6),
     "p4src": (0.05, 0),
     "scripts": (0, 2.4),
