@@ -90,23 +90,26 @@ class FakeWorld:
 
     def link_down(self, link):
         self.commands.append(("link_down", link))
-        self.loop.call_soon_threadsafe(self._set, True, link)
-        return time.monotonic_ns()
+        now = time.monotonic_ns()
+        self.loop.call_soon_threadsafe(self._set, True, link, now)
+        return now
 
     def link_up(self, link):
         """The link comes up; to RoCE only after the time of some steps, however busy the machine is."""
         self.commands.append(("link_up", link))
         if self.network.stalled:
             asyncio.run_coroutine_threadsafe(self._let_steps_pass(), self.loop).result()
+        now = time.monotonic_ns()
         with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._set, False, link)
-        return time.monotonic_ns()
+            self.loop.call_soon_threadsafe(self._set, False, link, now)
+        return now
 
     async def _let_steps_pass(self):
         for _ in range(self.stalled_steps):
             await asyncio.sleep(self.step_seconds)
 
-    def _set(self, down, link):
+    def _set(self, down, link, now):
+        """The NIC's event is of `now`, when the link changed, however late a busy machine gets here."""
         if self.qp_type is QpType.RC:
             self.network.stalled = down
             return
@@ -115,7 +118,6 @@ class FakeWorld:
         ev = entropy_value(plane, int(link.split("t1-")[1][0]) if ":" in link else 0)
         states = (PathState.GOOD, PathState.ASSUMED_BAD)
         reason = PathReason.LOSS if down else PathReason.PROBE
-        now = time.monotonic_ns()
         qpn = 16 + 2  # second device's first queue pair, if ranks join in order
         for key, pair in self.network.pairs.items():
             if key[0] == self.network.devices[1].nic:
