@@ -23,6 +23,7 @@ from p4runtime_shim.port_driver import PortDriver, PortDriverError
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from p4runtime_shim.traffic_manager import PauseConfig, PortDelay, QueueConfig
 from tests.integration.veth_switch import Wire, ip, wires
+from tests.p4runtime_shim.builder import Builder, call, const, field
 from tests.waiting import until
 
 pytestmark = pytest.mark.root
@@ -288,6 +289,25 @@ def test_packets_from_the_control_plane_wake_the_driver(
     for number in range(20):
         switch.receive(1, frame(mark=number), time.monotonic_ns())
         assert cables[1].receive() == frame(mark=number)
+
+
+def test_a_recirculated_packet_leaves_another_port_without_waiting_for_the_next(cables: list[Wire]) -> None:
+    builder = Builder()
+    to_port = call("assign", field("standard_metadata", "egress_spec"), {"type": "runtime_data", "value": 0})
+    send = builder.action("send", [to_port], [("port", 9)])
+    again, nothing = builder.action("again", [call("recirculate", const(1))]), builder.action("nothing", [])
+    builder.data["field_lists"] = [{"id": 1, "name": "none", "elements": []}]
+    builder.table("where", [("exact", field("standard_metadata", "instance_type"))], [send])
+    port = field("standard_metadata", "egress_port")
+    builder.table("round", [("exact", port)], [again, nothing], default=nothing, pipeline="egress")
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=(1, 2), seed=1) as switch:
+        for instance, to in ((0, 1), (4, 2)):  # first to port 1, whose egress has it recirculated; then to port 2
+            switch.control_plane.table("where").insert(Entry((Exact(instance),), ActionCall("send", (to,))))
+        switch.control_plane.table("round").insert(Entry((Exact(1),), ActionCall("again", ())))
+        with driving(PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})):
+            for number in range(3):
+                cables[0].send(frame(mark=number))
+                assert cables[1].receive() == frame(mark=number)
 
 
 def test_a_port_rate_holds_for_long_and_short_frames(pipeline: Pipeline, cables: list[Wire]) -> None:

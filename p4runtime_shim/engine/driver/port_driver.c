@@ -45,20 +45,25 @@ static int epoll_wait_until(int fd, struct epoll_event *events, int64_t until, i
 
 /* --- from the switch to the sockets --- */
 
-static void collect_ready(struct drv_switch *owner)
+/* Whether ports have become ready. */
+static bool collect_ready(struct drv_switch *owner)
 {
     uint16_t numbers[64];
     size_t count;
+    bool found = false;
     do {
         count = sw_take_ready(owner->sw, numbers, 64);
         for (size_t i = 0; i < count; i++) {
             struct drv_port *port = owner->ports[numbers[i]];
-            if (port && !port->active) { /* a port without an interface (the CPU port) has readers of its own */
-                port->active = true;
+            if (!port)
+                continue; /* a port without an interface (the CPU port) has readers of its own */
+            found = true;
+            if (!port->active)
                 owner->active[owner->active_count++] = port;
-            }
+            port->active = true;
         }
     } while (count == 64);
+    return found;
 }
 
 /* Takes frames of one port; false when it has no more for now. */
@@ -107,12 +112,14 @@ static void drop_idle_ports(struct drv_switch *owner)
     }
 }
 
-/* Sends the frames that are due. Called with the switch locked; unlocks it. */
+/* Sends the frames that are due. Called with the switch locked; unlocks it. A port from which nothing is sent may have made others
+ * ready all the same: egress clones packets, and has them recirculated. */
 static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
 {
+    collect_ready(owner);
     for (;;) {
-        collect_ready(owner);
         bool more = fill(drv, owner, now);
+        more |= collect_ready(owner);
         if (!drv->tx_count && !more)
             break;
         sw_unlock(owner->sw);
