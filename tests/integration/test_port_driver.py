@@ -18,12 +18,12 @@ import pytest
 from mrc_common.p4_match import Exact
 from mrc_host.wire import pause as pause_frame
 from p4runtime_shim.ctypes_bindings import load_engine
-from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Replica
 from p4runtime_shim.port_driver import PortDriver, PortDriverError
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from p4runtime_shim.traffic_manager import PauseConfig, PortDelay, QueueConfig
 from tests.integration.veth_switch import Wire, ip, wires
-from tests.p4runtime_shim.builder import Builder, call, const, field
+from tests.p4runtime_shim.builder import Builder, call, const, field, send_to
 from tests.waiting import until
 
 pytestmark = pytest.mark.root
@@ -339,6 +339,26 @@ def test_frames_on_long_wires_do_not_wait_for_links_that_share_a_wake_up(
                 assert 0.02 <= time.monotonic() - start < 1
 
 
+def test_frames_on_long_wires_do_not_wait_for_a_port_from_which_nobody_takes_frames(
+    pipeline: Pipeline, cables: list[Wire]
+) -> None:
+    with EmbeddedSwitch(pipeline, ports=(1, 2, 3), seed=1) as switch:
+        for port, to in ((1, 2), (3, 3)):
+            switch.control_plane.table(TABLE).insert(Entry((Exact(port),), ActionCall("PatchIngress.to_port", (to,))))
+        switch.set_port_rate(3, 1_000_000_000)
+        switch.receive(3, frame(), time.monotonic_ns())  # its link is free, so it is due at any time
+        switch.set_port_delay(1, PortDelay(arriving=100_000), time.monotonic_ns())
+
+        def passes() -> float:
+            start = time.monotonic()
+            cables[0].send(frame())
+            assert cables[1].receive() == frame()
+            return time.monotonic() - start
+
+        with driving(PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})):
+            assert any(passes() < 0.0008 for _ in range(500)), "each waits for the driver's next look at port 3, 1 ms"
+
+
 def test_the_end_of_a_pause_does_not_wait_for_links_that_share_a_wake_up(
     pipeline: Pipeline, cables: list[Wire]
 ) -> None:
@@ -423,6 +443,35 @@ def wires_more(count: int) -> Iterator[list[Wire]]:
     finally:
         for wire in made:
             wire.delete()
+
+
+def test_packets_that_multiply_in_egress_do_not_keep_another_switch_waiting(
+    pipeline: Pipeline, cables: list[Wire]
+) -> None:
+    builder, copies, limit, generations = Builder(), 512, 256, 64
+    builder.run(builder.action("send", [send_to(1)]))
+    builder.data["field_lists"] = [{"id": 1, "name": "none", "elements": []}]
+    clone = call("clone_egress_pkt_to_egress", const(1), const(1))
+    builder.run(builder.action("clone", [clone]), pipeline="egress")
+    program = Pipeline.load(builder.text())
+    with EmbeddedSwitch(program, ports=(1,), seed=1) as cloning, patched(pipeline) as other:
+        replicas = tuple(Replica(1, number) for number in range(copies))
+        cloning.control_plane.replication.session_set(1, CloneSession(replicas))
+        # Both send to one interface, where one sees what came first.
+        ports = {cloning: {1: cables[0].inside}, other: {1: cables[1].inside, 2: cables[0].inside}}
+        library, handle = load_engine().library, ctypes.c_void_p(cloning.handle)
+        with driving(PortDriver(ports)):
+            library.sw_lock(handle)
+            try:
+                cables[0].send(frame(mark=1))
+                time.sleep(0.05)  # the driver has seen it by then, and waits for the switch
+                cables[1].send(frame(mark=2))
+            finally:
+                library.sw_unlock(handle)
+            before = 0
+            while cables[0].receive() == frame(mark=1):
+                before += 1
+        assert before < generations * limit / 2
 
 
 def test_stop_before_run_counts(pipeline: Pipeline, cables: list[Wire]) -> None:

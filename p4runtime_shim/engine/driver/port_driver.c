@@ -21,6 +21,7 @@
 #define SPIN_GUARD_NS 1000000LL       /* ns before looking again at a switch whose wake-up time does not move */
 #define DEADLINE_COALESCE_NS 50000LL  /* `coalesce` at most for frames on long wires and pauses, which cannot make up for it */
 #define MAX_EVENTS 256
+#define DRAIN_ROUNDS 16 /* transmit batches of one switch before others have their turn: packets can multiply in egress */
 #define WIRE_ROUNDS 4 /* that frames may go on from switch to switch before the interfaces are looked at again */
 
 int64_t drv_now(void)
@@ -112,12 +113,23 @@ static void drop_idle_ports(struct drv_switch *owner)
     }
 }
 
+/* A port that waits for room, or has no driver, makes a switch seem due all the time: do not spin, but let what is due at other
+ * ports at a time of its own (frames on long wires, pauses) not wait for it. */
+static void guard_wakeup(struct drv_switch *owner, int64_t now)
+{
+    if (owner->wake > now)
+        return;
+    if (owner->deadline <= now)
+        owner->deadline = now + SPIN_GUARD_NS;
+    owner->wake = sw_earlier(owner->deadline, now + SPIN_GUARD_NS);
+}
+
 /* Sends the frames that are due. Called with the switch locked; unlocks it. A port from which nothing is sent may have made others
  * ready all the same: egress clones packets, and has them recirculated. */
 static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
 {
     collect_ready(owner);
-    for (;;) {
+    for (int round = 1;; round++) {
         bool more = fill(drv, owner, now);
         more |= collect_ready(owner);
         if (!drv->tx_count && !more)
@@ -125,18 +137,21 @@ static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
         sw_unlock(owner->sw);
         tx_flush(drv);
         sw_lock(owner->sw);
+        if (round == DRAIN_ROUNDS) {
+            owner->unfinished = true;
+            break;
+        }
     }
     drop_idle_ports(owner);
     owner->wake = sw_next_wakeup(owner->sw);
     owner->deadline = sw_next_deadline(owner->sw);
     sw_unlock(owner->sw);
-    if (owner->wake <= now) /* only a port without a driver can cause this: do not spin */
-        owner->wake = owner->deadline = now + SPIN_GUARD_NS;
+    guard_wakeup(owner, now);
 }
 
 static void visit(struct drv *drv, struct drv_switch *owner, int64_t now)
 {
-    owner->given = false;
+    owner->unfinished = false;
     sw_lock(owner->sw);
     sw_tick(owner->sw, now);
     drain(drv, owner, now);
@@ -225,11 +240,11 @@ static void serve_rings(struct drv *drv)
     }
 }
 
-/* Whether frames are on their way from one switch to another, or from another process. */
+/* Whether switches have been left with something to do, or frames are on their way from another process. */
 static bool frames_waiting(const struct drv *drv)
 {
     for (unsigned i = 0; i < drv->switch_count; i++)
-        if (drv->switches[i]->given)
+        if (drv->switches[i]->unfinished)
             return true;
     return wires_pending(drv);
 }
@@ -237,7 +252,7 @@ static bool frames_waiting(const struct drv *drv)
 static void serve_switches(struct drv *drv, int64_t now)
 {
     for (unsigned i = 0; i < drv->switch_count; i++)
-        if (drv->switches[i]->wake <= now || drv->switches[i]->given)
+        if (drv->switches[i]->wake <= now || drv->switches[i]->unfinished)
             visit(drv, drv->switches[i], now);
 }
 

@@ -108,7 +108,7 @@ static void hand_over(struct drv *drv, struct drv_port *port, const struct tx_sl
         bytes += slots[i].length;
     }
     sw_unlock(peer->owner->sw);
-    peer->owner->given = true;
+    peer->owner->unfinished = true;
     count_sent(port, packets, bytes);
     count_received(peer, packets, bytes);
     if (drv_measuring(drv)) {

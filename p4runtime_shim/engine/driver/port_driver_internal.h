@@ -60,7 +60,7 @@ struct drv_port {
 struct drv_switch {
     struct sw *sw;
     int64_t wake, deadline;            /* sw_next_wakeup() and sw_next_deadline() as of the last visit */
-    bool given;                        /* frames came from another switch since then */
+    bool unfinished;                   /* to be visited at once: frames came from another switch since then, or are left */
     struct drv_port *ports[SW_MAX_PORTS];
     struct drv_port *active[SW_MAX_PORTS]; /* ports that may have something to send */
     unsigned active_count;
