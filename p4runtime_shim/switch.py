@@ -208,7 +208,10 @@ class EmbeddedSwitch:
         return None if when == NEVER else when
 
     def tick(self, now: int) -> None:
-        """Time passes: pauses end, and are repeated; frames on long wires arrive."""
+        """Time passes: pauses end, and are repeated; frames on long wires arrive.
+
+        Some may be left if the program copies packets or has them pass again; `wakeup` is past then.
+        """
         self._native.hot.sw_dev_tick(self.handle, now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:

@@ -85,8 +85,9 @@ int64_t sw_next_wakeup(struct sw *sw);
 /* The same without links that become free: these can make up for a late caller, a frame on a long wire cannot. */
 int64_t sw_next_deadline(struct sw *sw);
 
-/* Time passes: pauses end, and are repeated; frames on long wires arrive. */
-void sw_tick(struct sw *sw, int64_t now);
+/* Time passes: pauses end, and are repeated; frames on long wires arrive. 1: some are left for the next call, because the program
+ * took so many steps for those before; sw_next_wakeup() is past then. */
+int sw_tick(struct sw *sw, int64_t now);
 
 /* Carrier. Frames queued for a port that goes down run through egress and are then dropped and counted (port_down). */
 void sw_port_changed(struct sw *sw, unsigned port, int up, int64_t now);

@@ -17,7 +17,7 @@ from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
 from p4runtime_shim.switch import EmbeddedSwitch
-from p4runtime_shim.traffic_manager import QueueConfig
+from p4runtime_shim.traffic_manager import PortDelay, QueueConfig
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, expression, extract, field, header, send_to
 
@@ -208,6 +208,26 @@ def test_an_endless_loop_is_cut_off_counted_and_logged_once(name: str) -> None:
         switch.receive(1, bytes(9000), 9)
         switch.transmit(1, 9)
         assert switch.take_log() or name == "copies_of_copies_towards_nowhere", "logged again for another program"
+
+
+def test_a_call_ends_while_packets_multiply_in_front_of_a_long_wire() -> None:
+    def clones_to_its_own_port(builder: Builder) -> None:
+        builder.run(builder.action("s", [send_to(1)]))
+        clone = call("clone_egress_pkt_to_egress", const(1), const(1))
+        builder.run(builder.action("a", [clone]), pipeline="egress")
+
+    with switch_of(clones_to_its_own_port) as switch:
+        copies = tuple(Replica(1, number) for number in range(512))
+        switch.control_plane.replication.session_set(1, CloneSession(copies))
+        switch.set_port_delay(1, PortDelay(leaving=10**9), 0)
+        switch.receive(1, bytes(100), 0)
+        switch.ready()
+        sent = 0
+        for _ in range(3):
+            assert switch.transmit(1, 0) is None
+            before, sent = sent, switch.stats().ports[1].tx_packets
+            assert 0 < sent - before <= 1024, "a pass costs a thousandth of what a call may do"
+            assert switch.ready() == [1], "it has more to send"
 
 
 def test_an_endless_parser_loop_gives_a_parser_error() -> None:

@@ -10,6 +10,7 @@ import pytest
 from p4runtime_shim.errors import InvalidArgument, NotFound
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortDelay, QueueConfig
+from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.test_traffic_manager import make, put, take
 from tests.seeds import SEED
 
@@ -116,6 +117,24 @@ def test_a_full_wire_keeps_frames_in_the_queue_and_loses_arrivals(switch: Embedd
     assert switch.stats().drops["no_buffer"] > 0
     numbers = [number for _, number in sent(switch, 10_000 * MS)]
     assert numbers[:10_000] == list(range(10_000))
+
+
+def test_frames_that_arrive_together_may_pass_the_program_as_often_as_one_alone() -> None:
+    resubmitted, count = bytes([4, 2]).ljust(64, b"\0"), 3000  # copies.p4: once, then to port 2
+    queues = QueueConfig(max_packets=0, buffer_packets=2 * count)
+    with EmbeddedSwitch(programs.pipeline("copies"), ports=range(4), seed=0, queues=queues) as switch:
+        switch.set_port_delay(0, PortDelay(arriving=MS), 0)
+        for _ in range(count):
+            switch.receive(0, resubmitted, 0)
+        switch.tick(MS)
+        first = switch.stats().ports[2].queued_packets
+        assert 0 < first < count, "a call of the engine ends before they have all passed twice"
+        assert switch.wakeup() == MS
+        while switch.wakeup() == MS:
+            switch.tick(MS)
+        stats = switch.stats()
+        assert stats.ports[2].queued_packets == count
+        assert stats.drops["loop_limit"] == 0
 
 
 def test_delays_out_of_range_are_refused(switch: EmbeddedSwitch) -> None:

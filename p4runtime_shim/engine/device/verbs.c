@@ -178,14 +178,28 @@ static size_t transmit_bytes_now(struct sw *sw, struct sw_port *port, int64_t no
     return transmit_now(sw, port, now, cap, take_copy, &copy);
 }
 
+/* A call that has many frames received or sent, as wires do: each frame may take all steps of a call, since it would be alone in one
+ * without the wire, but what is behind it waits for the next call when together they have taken as many. */
+static int has_steps_left(struct sw *sw, uint32_t *left) {
+    uint32_t taken = SW_MAX_STEPS - sw->steps_left;
+    *left -= taken < *left ? taken : *left;
+    sw->steps_left = SW_MAX_STEPS;
+    return *left != 0;
+}
+
 /* The same over a wire that takes time. What finds no room on it waits in the queues. Not inlined: it is rare. */
 static __attribute__((noinline)) size_t transmit_over_wire(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap) {
+    uint32_t left = SW_MAX_STEPS;
     while (sw_wires_have_room(&sw->ports, sw->pool.max_frame)) {
         size_t len = transmit_bytes_now(sw, port, now, buf, cap);
         if (!len)
             break;
         if (!sw_wire_transmit(&sw->ports, port, buf, len, now))
             sw->drops[SW_DROP_no_buffer]++;
+        if (!has_steps_left(sw, &left)) {
+            sw_mark_ready(&sw->ports, port);
+            break;
+        }
     }
     struct sw_wire_frame *frame = sw_wire_transmitted(&sw->ports, port, now, cap);
     size_t len = frame ? frame->len : 0;
@@ -216,21 +230,27 @@ size_t sw_transmit_frame(struct sw *sw, unsigned number, int64_t now, size_t cap
     return frame.head_len;
 }
 
-/* Frames whose time comes while others are received go on with them: there is an end, as now stays. */
-static void receive_from_wires(struct sw *sw, int64_t now) {
+/* Frames whose time comes while others are received go on with them: there is an end, as now stays. 1: some are left. */
+static int receive_from_wires(struct sw *sw, int64_t now) {
+    uint32_t left = SW_MAX_STEPS;
     for (uint32_t i = 0; i < sw->ports.count; i++) {
         struct sw_port *port = &sw->ports.list[i];
-        for (struct sw_wire_frame *frame; (frame = sw_wire_received(&sw->ports, port, now)); free(frame))
+        for (struct sw_wire_frame *frame; (frame = sw_wire_received(&sw->ports, port, now));) {
             receive_bytes_now(sw, port, frame->data, frame->len, now);
+            free(frame);
+            if (!has_steps_left(sw, &left))
+                return 1;
+        }
     }
+    return 0;
 }
 
-void sw_tick(struct sw *sw, int64_t now) {
+int sw_tick(struct sw *sw, int64_t now) {
     sw_set_now(sw, now);
-    if (__builtin_expect(sw->ports.delaying, 0))
-        receive_from_wires(sw, now);
+    int left = __builtin_expect(sw->ports.delaying, 0) ? receive_from_wires(sw, now) : 0;
     if (sw->ports.pausing)
         sw_pause_tick(&sw->ports, now);
+    return left;
 }
 
 void sw_port_changed(struct sw *sw, unsigned number, int up, int64_t now) {

@@ -153,8 +153,9 @@ static void visit(struct drv *drv, struct drv_switch *owner, int64_t now)
 {
     owner->unfinished = false;
     sw_lock(owner->sw);
-    sw_tick(owner->sw, now);
+    bool left = sw_tick(owner->sw, now);
     drain(drv, owner, now);
+    owner->unfinished |= left;
 }
 
 /* --- events --- */
