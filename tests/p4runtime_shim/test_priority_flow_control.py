@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -187,6 +188,39 @@ def test_turning_flow_control_off_resumes_the_neighbour(switch: EmbeddedSwitch) 
     put(switch, 20)
     assert pause_sent(switch) is None
     assert take(switch, 30) == 26
+
+
+def test_new_settings_end_a_pause_and_announce_what_it_held(switch: EmbeddedSwitch) -> None:
+    switch.set_pause(2, CONFIG)
+    put(switch)
+    switch.ready()
+    switch.receive(2, pause_frame.build(PEER, {3: 1000}), 0)
+    assert take(switch) == 0
+    switch.set_pause(2, None)
+    assert switch.ready() == [2]
+    assert take(switch) == 1
+
+
+def test_new_settings_keep_a_resume_that_was_not_sent_yet(switch: EmbeddedSwitch) -> None:
+    put(switch, 5)
+    assert pause_sent(switch) == {3: 1000}
+    assert take(switch, 5) == 5
+    switch.set_pause(0, replace(CONFIG, xoff=5 * SIZE))
+    assert pause_sent(switch) == {3: 0}
+
+
+def test_loading_a_program_wakes_a_driver_that_has_a_neighbour_to_resume(switch: EmbeddedSwitch) -> None:
+    put(switch, 5)
+    assert pause_sent(switch) == {3: 1000}
+    switch.ready()
+    event = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        switch.set_event(event)
+        switch.set_pipeline(switch.pipeline)
+        assert os.eventfd_read(event) == 1
+    finally:
+        switch.set_event(-1)
+        os.close(event)
 
 
 def test_loading_a_program_resets_the_flow_control_counts(switch: EmbeddedSwitch) -> None:

@@ -201,6 +201,41 @@ def test_event_descriptors_wake_the_driver_and_the_packet_in_reader(switch: Embe
         os.close(port_two)
 
 
+@pytest.mark.parametrize("rate", [10_000_000_000, 0])
+def test_what_waits_behind_a_slow_frame_passes_at_a_new_rate_and_a_driver_is_woken(
+    switch: EmbeddedSwitch, rate: int
+) -> None:
+    switch.set_port_rate(2, 1)
+    put(switch, 0, 1)
+    put(switch, 0, 2)
+    first = switch.transmit(2, 0)
+    assert first is not None
+    assert switch.wakeup() == len(first) * 8 * 10**9
+    switch.ready()
+    event = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        switch.set_event(event)
+        switch.set_port_rate(2, rate)
+        assert os.eventfd_read(event) == 1, "a driver sleeps until the slow frame would have left"
+    finally:
+        switch.set_event(-1)
+        os.close(event)
+    assert switch.ready() == [2]
+    assert switch.wakeup() == (len(first) * 8 * 10**9 // rate if rate else None)
+    switch.set_port_rate(2, 10_000_000_000)
+    assert take(switch, len(first) * 8) is not None
+
+
+def test_a_frame_on_a_line_that_becomes_slower_leaves_as_it_would_have(switch: EmbeddedSwitch) -> None:
+    switch.set_port_rate(2, 1_000_000_000)
+    put(switch, 0, 1)
+    put(switch, 0, 2)
+    first = switch.transmit(2, 0)
+    assert first is not None
+    switch.set_port_rate(2, 1_000)
+    assert switch.wakeup() == len(first) * 8
+
+
 def test_packets_of_a_priority_without_queue_are_dropped() -> None:
     with make(QueueConfig(queues=2)) as switch:
         put(switch, 1, 1)

@@ -300,9 +300,9 @@ int sw_ctl_port_rate(struct sw *sw, unsigned number, uint64_t rate, int64_t slac
     struct sw_port *port = sw_port_at(&sw->ports, number);
     if (!port)
         return -1;
-    sw_lock(sw);
-    sw_link_set_rate(port, rate, slack);
-    sw_unlock(sw);
+    sw_begin(sw);
+    sw_link_set_rate(&sw->ports, port, rate, slack, sw->now);
+    sw_finish(sw);
     return 0;
 }
 
@@ -310,9 +310,9 @@ int sw_ctl_pause(struct sw *sw, unsigned number, const struct sw_pause_config *c
     struct sw_port *port = sw_port_at(&sw->ports, number);
     if (!port || (config && config->priorities && !config->rate))
         return -1;
-    sw_lock(sw);
+    sw_begin(sw);
     sw_pause_set(&sw->ports, port, config, sw->now);
-    sw_unlock(sw);
+    sw_finish(sw);
     return 0;
 }
 

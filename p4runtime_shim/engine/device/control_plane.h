@@ -16,6 +16,10 @@ int sw_load(struct sw *sw, const struct sw_program *program, const char *const *
  * `staged` is a switch of the same ports, buffers and frame size without a driver; it gets the old program. */
 void sw_adopt(struct sw *sw, struct sw *staged);
 
+/* verbs.c: what sw_dev_* functions do, and those here that may make a port ready: take the lock; give it back, and wake a driver. */
+void sw_begin(struct sw *sw);
+void sw_finish(struct sw *sw);
+
 struct sw_call *sw_call_new(uint32_t action, uint32_t words, const uint64_t *args);
 
 /* What an entry or member does: exactly one of the three. */

@@ -98,12 +98,12 @@ static int allocate(struct sw *sw, const struct sw_program *program, const char 
 int sw_load(struct sw *sw, const struct sw_program *program, const char *const *texts, uint32_t text_count) {
     if (program && (program->abi != SW_ABI || program->texts != text_count))
         return SW_BAD;
-    sw_lock(sw);
+    sw_begin(sw); /* neighbours that were paused are to go on */
     unload(sw);
     int status = program ? allocate(sw, program, texts) : SW_OK;
     if (status)
         unload(sw);
-    sw_unlock(sw);
+    sw_finish(sw);
     return status;
 }
 
@@ -136,11 +136,11 @@ static void swap_programs(struct sw *sw, struct sw *staged) {
 }
 
 void sw_adopt(struct sw *sw, struct sw *staged) {
-    sw_lock(sw); /* no other thread knows `staged` */
+    sw_begin(sw); /* no other thread knows `staged` */
     forget_packets(sw);
     sw_records_clear(&sw->digests);
     swap_programs(sw, staged);
-    sw_unlock(sw);
+    sw_finish(sw);
 }
 
 void sw_destroy(struct sw *sw) {

@@ -295,43 +295,44 @@ uint64_t sw_port_idle_ns(const struct sw *sw, unsigned number) {
 
 /* --- verbs with the lock, which also wake a driver when they made a port ready --- */
 
-static void begin(struct sw *sw) {
+void sw_begin(struct sw *sw) {
     sw_lock(sw);
     sw->ports.outside_ready = 0;
 }
 
-static void finish(struct sw *sw) {
-    int fd = sw->ports.outside_ready ? sw->event : -1;
+/* Under the lock, or the driver could have closed the descriptor by then, and it be another file's. */
+void sw_finish(struct sw *sw) {
+    if (sw->ports.outside_ready)
+        sw_signal(sw->event);
     sw_unlock(sw);
-    sw_signal(fd);
 }
 
 void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now) {
-    begin(sw);
+    sw_begin(sw);
     sw_receive(sw, port, data, len, now);
-    finish(sw);
+    sw_finish(sw);
 }
 
 size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap) {
-    begin(sw);
+    sw_begin(sw);
     size_t n = sw_transmit(sw, port, now, buf, cap);
-    finish(sw);
+    sw_finish(sw);
     return n;
 }
 
 size_t sw_dev_receive_frame(
     struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now, uint16_t *ready, size_t cap) {
-    begin(sw);
+    sw_begin(sw);
     sw_receive_frame(sw, port, frame, now);
     size_t n = sw_take_ready(sw, ready, cap);
-    finish(sw);
+    sw_finish(sw);
     return n;
 }
 
 size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context) {
-    begin(sw);
+    sw_begin(sw);
     size_t n = sw_transmit_frame(sw, port, now, cap, take, context);
-    finish(sw);
+    sw_finish(sw);
     return n;
 }
 
@@ -356,24 +357,24 @@ int64_t sw_dev_next_wakeup(struct sw *sw) {
 }
 
 void sw_dev_tick(struct sw *sw, int64_t now) {
-    begin(sw);
+    sw_begin(sw);
     sw_tick(sw, now);
-    finish(sw);
+    sw_finish(sw);
 }
 
 void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now) {
-    begin(sw);
+    sw_begin(sw);
     sw_port_changed(sw, port, up, now);
-    finish(sw);
+    sw_finish(sw);
 }
 
 int sw_dev_set_port_delay(struct sw *sw, unsigned number, int64_t arriving, int64_t leaving, int64_t now) {
     struct sw_port *port = sw_port_at(&sw->ports, number);
     if (!port || arriving < 0 || leaving < 0)
         return -1;
-    begin(sw);
+    sw_begin(sw);
     sw_wires_set_delay(&sw->ports, port, arriving, leaving, now);
-    finish(sw);
+    sw_finish(sw);
     return 0;
 }
 

@@ -91,10 +91,23 @@ void sw_link_resume(struct sw_port *port, int64_t until) {
         port->ideal_link = (struct sw_tx_link){until, 0};
 }
 
-void sw_link_set_rate(struct sw_port *port, uint64_t bits_per_second, int64_t slack) {
+/* What is left of the frame on a line that becomes faster passes at the new rate. */
+static void hasten(struct sw_tx_link *link, uint64_t before, uint64_t rate, int64_t now) {
+    int64_t left = link->free_at - now;
+    if (left > 0 && !rate)
+        link->free_at = now;
+    else if (left > 0 && rate > before)
+        link->free_at = now + (int64_t)((u128)left * before / rate);
+    link->remainder = 0;
+}
+
+void sw_link_set_rate(struct sw_ports *ports, struct sw_port *port, uint64_t bits_per_second, int64_t slack, int64_t now) {
+    hasten(&port->tx_link, port->rate, bits_per_second, now);
+    hasten(&port->ideal_link, port->rate, bits_per_second, now);
     port->rate = bits_per_second;
     port->slack = slack;
-    port->tx_link.remainder = port->ideal_link.remainder = 0;
+    if (port->waiting & ~port->pause.paused || port->pause.pending) /* a driver may be asleep until later, or for good */
+        sw_mark_ready(ports, port);
 }
 
 void sw_ports_set_timing(struct sw_ports *ports, int on) {

@@ -32,10 +32,11 @@ void sw_pause_set(struct sw_ports *ports, struct sw_port *port, const struct sw_
     memset(pause->paused_until, 0, sizeof pause->paused_until);
     if (pause->paused)
         sw_link_resume(port, now);
+    int resumed = (port->waiting & pause->paused) != 0;
     pause->paused = 0;
-    pause->pending = pause->asserted; /* resume the neighbour; the next frame pauses it again below if necessary */
+    pause->pending |= pause->asserted; /* resume the neighbour; the next frame pauses it again below if necessary */
     pause->asserted = 0;
-    if (pause->pending)
+    if (pause->pending || resumed)
         sw_mark_ready(ports, port);
     ports->pausing = 0;
     for (uint32_t i = 0; i < ports->count; i++)

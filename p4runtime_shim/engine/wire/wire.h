@@ -127,7 +127,7 @@ size_t sw_ports_take_ready(struct sw_ports *ports, uint16_t *numbers, size_t cap
 /* A frame queued since `since` is sent. */
 void sw_link_transmit(struct sw_port *port, int timing, int64_t since, int64_t now, uint32_t bytes);
 void sw_link_resume(struct sw_port *port, int64_t until); /* by flow control, which is no lateness */
-void sw_link_set_rate(struct sw_port *port, uint64_t bits_per_second, int64_t slack);
+void sw_link_set_rate(struct sw_ports *ports, struct sw_port *port, uint64_t bits_per_second, int64_t slack, int64_t now);
 void sw_ports_set_timing(struct sw_ports *ports, int on);
 /* When something is due; with `links`, also when a link is free for packets that wait in a queue. */
 int64_t sw_ports_next_wakeup(const struct sw_ports *ports, int links);
