@@ -298,3 +298,11 @@ def test_the_neighbour_sends_nothing_between_pause_and_resume(switch: EmbeddedSw
     assert silenced(switch, 2000 + LASTS) == (210 + LASTS, 2), "a repeated announcement is no new pause"
     switch.port_changed(0, False, 2000 + LASTS)
     assert silenced(switch, 10 * LASTS) == (210 + LASTS, 2), "without a link nobody is kept waiting"
+
+
+def test_a_resume_by_a_clock_that_is_behind_counts_as_no_time(switch: EmbeddedSwitch) -> None:
+    put(switch, 5, now=100)
+    assert pause_sent(switch, now=100) == {3: 1000}
+    take(switch, 5, now=90)
+    assert pause_sent(switch, now=90) == {3: 0}
+    assert silenced(switch, 1000) == (0, 1)

@@ -1,4 +1,4 @@
-"""How late a frame leaves, by the ideal line that the engine keeps beside a port's own (queue.c), with state.p4."""
+"""How late a frame leaves, by the ideal line beside a port's own (engine/wire/ports.c), with state.p4."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mrc_host.wire import pause as pause_frame
 from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.switch import EmbeddedSwitch
-from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
+from p4runtime_shim.traffic_manager import PauseConfig, PortDelay, QueueConfig
 from tests.p4runtime_shim import programs
 from tests.seeds import SEED
 
@@ -128,6 +128,15 @@ def test_waiting_for_a_pause_is_not_delay(switch: EmbeddedSwitch) -> None:
     switch.receive(2, pause_frame.build(bytes(6), {3: 0}), 510_000)
     assert late(switch, 510_020) == 20
     assert idled(switch) == 20
+
+
+@pytest.mark.parametrize("lateness", [0, 500])
+def test_a_wire_that_becomes_shorter_makes_no_frame_early(switch: EmbeddedSwitch, lateness: int) -> None:
+    switch.set_port_delay(2, PortDelay(leaving=10_000), 0)
+    put(switch, 1000)
+    assert switch.transmit(2, 1000 + lateness) is None
+    switch.set_port_delay(2, PortDelay(), 3000)
+    assert late(switch, 3000) == lateness
 
 
 def test_nothing_is_measured_unless_requested(switch: EmbeddedSwitch) -> None:

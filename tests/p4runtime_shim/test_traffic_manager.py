@@ -72,6 +72,14 @@ def test_strict_priority_between_and_fifo_within_queues(switch: EmbeddedSwitch) 
     assert got == [number for priority in range(7, -1, -1) for number in expected[priority]]
 
 
+def test_a_packet_queued_by_a_clock_that_is_ahead_has_waited_for_no_time(switch: EmbeddedSwitch) -> None:
+    put(switch, 0, 1, now=3_000_000)
+    assert take(switch, 2_500_000) == (
+        1,
+        {"enq": 3000, "enq_qdepth": 0, "deq_qdepth": 0, "deq_timedelta": 0, "padding": 0},
+    )
+
+
 def test_queue_metadata_reports_depth_and_time(switch: EmbeddedSwitch) -> None:
     put(switch, 0, 1, now=1_000_000)
     put(switch, 0, 2, now=2_500_000)

@@ -250,10 +250,13 @@ static bool frames_waiting(const struct drv *drv)
     return wires_pending(drv);
 }
 
+/* One that got frames since `now` must not be told an earlier time than theirs. */
 static void serve_switches(struct drv *drv, int64_t now)
 {
     for (unsigned i = 0; i < drv->switch_count; i++)
-        if (drv->switches[i]->wake <= now || drv->switches[i]->unfinished)
+        if (drv->switches[i]->unfinished)
+            visit(drv, drv->switches[i], drv_now());
+        else if (drv->switches[i]->wake <= now)
             visit(drv, drv->switches[i], now);
 }
 

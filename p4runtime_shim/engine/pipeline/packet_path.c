@@ -246,7 +246,9 @@ static int deparse(struct sw *sw, struct sw_packet *p) {
 struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth) {
     const struct sw_program *program = sw->program;
     SW_TRACE(sw, p, "egress for port %u after %lld us", p->egress_port, (long long)(sw->now - p->enqueued) / 1000);
-    int64_t since = p->enqueued > sw->epoch ? p->enqueued - sw->epoch : 0;
+    /* Another thread's clock may have been ahead of this one's when the packet was queued: it has waited for no time then. */
+    int64_t queued = p->enqueued < sw->now ? p->enqueued : sw->now;
+    int64_t since = queued > sw->epoch ? queued - sw->epoch : 0;
     program->egress(sw, p, (uint64_t)since / 1000, depth);
     if (p->failed) {
         drop_failed(sw, p);

@@ -41,9 +41,13 @@ static struct sw_wire_frame *take(struct sw_ports *ports, struct sw_wire *wire) 
 
 static void set_delay(struct sw_wire *wire, int64_t delay, int64_t now) {
     wire->delay = delay;
-    for (struct sw_wire_frame *frame = wire->head; frame; frame = frame->next)
-        if (frame->due > now + delay)
-            frame->due = now + delay;
+    for (struct sw_wire_frame *frame = wire->head; frame; frame = frame->next) {
+        int64_t sooner = frame->due - (now + delay);
+        if (sooner <= 0)
+            continue;
+        frame->due -= sooner;
+        frame->ideal -= frame->ideal ? sooner : 0;
+    }
 }
 
 void sw_wires_set_delay(struct sw_ports *ports, struct sw_port *port, int64_t arriving, int64_t leaving, int64_t now) {

@@ -91,6 +91,11 @@ static void put16(uint8_t *at, uint32_t value) {
     at[1] = (uint8_t)value;
 }
 
+/* For how long the neighbour has been silent. Threads tell the switch the time, and one may be late. */
+static uint64_t since(const struct sw_pause *pause, unsigned q, int64_t now) {
+    return now > pause->silenced_since[q] ? (uint64_t)(now - pause->silenced_since[q]) : 0;
+}
+
 /* The neighbour is silent, or goes on, in the priorities of `mask`. */
 static void silence(struct sw_pause *pause, uint32_t mask, int64_t now) {
     for (unsigned q = 0; q < SW_MAX_QUEUES; q++) {
@@ -99,7 +104,7 @@ static void silence(struct sw_pause *pause, uint32_t mask, int64_t now) {
             pause->silenced_since[q] = now;
             pause->silenced_times++;
         } else if (pause->silenced & ~mask & bit) {
-            pause->silenced_ns += (uint64_t)(now - pause->silenced_since[q]);
+            pause->silenced_ns += since(pause, q, now);
         }
     }
     pause->silenced = (uint8_t)mask;
@@ -108,8 +113,8 @@ static void silence(struct sw_pause *pause, uint32_t mask, int64_t now) {
 uint64_t sw_pause_silenced_ns(const struct sw_pause *pause, int64_t now) {
     uint64_t total = pause->silenced_ns;
     for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
-        if (pause->silenced & 1u << q && now > pause->silenced_since[q])
-            total += (uint64_t)(now - pause->silenced_since[q]);
+        if (pause->silenced & 1u << q)
+            total += since(pause, q, now);
     return total;
 }
 
