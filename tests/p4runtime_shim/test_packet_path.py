@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from p4runtime_shim.errors import InvalidArgument
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
+from tests.seeds import SEED
 
 NORMAL, INGRESS_CLONE, EGRESS_CLONE, RECIRC, REPLICATION, RESUBMIT = 0, 1, 2, 4, 5, 6
 
@@ -121,6 +123,24 @@ def test_multicast_replicates_to_all_ports_of_the_group(switch: EmbeddedSwitch) 
     send(switch, 3, value=7)
     assert outcome(switch) == []
     assert switch.stats().drops["no_group"] == 1
+
+
+def test_groups_are_found_whatever_others_came_and_went(switch: EmbeddedSwitch) -> None:
+    rng = random.Random(SEED)
+    print("seed", SEED)
+    groups: dict[int, int] = {}  # the instance of its only replica
+    for step in range(2000):
+        group = rng.randrange(1, 200)
+        if group in groups and rng.random() < 0.6:
+            switch.control_plane.replication.group_delete(group)
+            del groups[group]
+        else:
+            switch.control_plane.replication.group_set(group, [Replica(1, step)])
+            groups[group] = step
+        asked = rng.randrange(1, 200)
+        send(switch, 3, value=asked)
+        assert [seen.rid for seen in outcome(switch)] == [groups[item] for item in (asked,) if item in groups]
+    assert 20 < len(groups) < 180
 
 
 def test_a_backup_replica_serves_while_the_port_is_down(switch: EmbeddedSwitch) -> None:

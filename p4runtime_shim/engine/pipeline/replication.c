@@ -6,63 +6,64 @@
 
 static uint32_t home(const struct sw_map *map, uint32_t id) { return (uint32_t)sw_mix(1, id) & map->mask; }
 
-const struct sw_replicas *sw_map_find(const struct sw_map *map, uint32_t id) {
-    if (!map->count)
-        return NULL;
-    for (uint32_t i = home(map, id); map->slots[i]; i = (i + 1) & map->mask)
-        if (map->slots[i]->id == id)
-            return map->slots[i];
-    return NULL;
-}
-
-static void put(struct sw_map *map, struct sw_replicas *r) {
-    uint32_t i = home(map, r->id);
-    while (map->slots[i])
+/* The slot that has the id, or the empty one where it would be. */
+static uint32_t slot_of(const struct sw_map *map, uint32_t id) {
+    uint32_t i = home(map, id);
+    while (map->slots[i] && map->slots[i]->id != id)
         i = (i + 1) & map->mask;
-    map->slots[i] = r;
-    map->count++;
+    return i;
 }
 
-/* Rebuilds with room for one more: these maps change seldom. */
-static int rebuild(struct sw_map *map) {
-    uint32_t size = 16;
-    while (size < 2 * (map->count + 1))
-        size *= 2;
-    struct sw_map fresh = {calloc(size, sizeof *fresh.slots), size - 1, 0};
+const struct sw_replicas *sw_map_find(const struct sw_map *map, uint32_t id) {
+    return map->count ? map->slots[slot_of(map, id)] : NULL;
+}
+
+/* Room for one more: the map is at most half full. */
+static int make_room(struct sw_map *map) {
+    uint32_t size = map->slots ? map->mask + 1 : 0;
+    if (2 * (map->count + 1) <= size)
+        return 0;
+    uint32_t bigger = size ? 2 * size : 16;
+    struct sw_map fresh = {calloc(bigger, sizeof *fresh.slots), bigger - 1, map->count};
     if (!fresh.slots)
         return -1;
-    for (uint32_t i = 0; map->slots && i <= map->mask; i++)
+    for (uint32_t i = 0; i < size; i++)
         if (map->slots[i])
-            put(&fresh, map->slots[i]);
+            fresh.slots[slot_of(&fresh, map->slots[i]->id)] = map->slots[i];
     free(map->slots);
     *map = fresh;
     return 0;
 }
 
-int sw_map_delete(struct sw_map *map, uint32_t id) {
-    for (uint32_t i = 0; map->count && i <= map->mask; i++)
-        if (map->slots[i] && map->slots[i]->id == id) {
-            free(map->slots[i]);
-            map->slots[i] = NULL;
-            map->count--;
-            return rebuild(map); /* closes the gap in the probe run */
-        }
-    return -1;
-}
-
 int sw_map_set(struct sw_map *map, uint32_t id, const struct sw_replica *at, uint32_t count, uint32_t truncate_to) {
     struct sw_replicas *r = malloc(sizeof *r + count * sizeof *at);
-    if (!r)
-        return -1;
-    *r = (struct sw_replicas){.id = id, .count = count, .truncate_to = truncate_to};
-    if (count)
-        memcpy(r->at, at, count * sizeof *at);
-    sw_map_delete(map, id);
-    if (rebuild(map)) {
+    if (!r || make_room(map)) {
         free(r);
         return -1;
     }
-    put(map, r);
+    *r = (struct sw_replicas){.id = id, .count = count, .truncate_to = truncate_to};
+    if (count)
+        memcpy(r->at, at, count * sizeof *at);
+    uint32_t i = slot_of(map, id);
+    map->count += !map->slots[i];
+    free(map->slots[i]);
+    map->slots[i] = r;
+    return 0;
+}
+
+int sw_map_delete(struct sw_map *map, uint32_t id) {
+    uint32_t gap = map->count ? slot_of(map, id) : 0;
+    if (!map->count || !map->slots[gap])
+        return -1;
+    free(map->slots[gap]);
+    map->count--;
+    /* Close the gap: move back every later one of the run whose home is not after the gap. */
+    for (uint32_t i = (gap + 1) & map->mask; map->slots[i]; i = (i + 1) & map->mask)
+        if (((i - home(map, map->slots[i]->id)) & map->mask) >= ((i - gap) & map->mask)) {
+            map->slots[gap] = map->slots[i];
+            gap = i;
+        }
+    map->slots[gap] = NULL;
     return 0;
 }
 
