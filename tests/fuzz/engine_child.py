@@ -1,8 +1,8 @@
 """The engine's fuzzer, inside a process with the sanitizers: one line in, a number that chooses a case; one line out.
 
 A case is a switch with random settings and a random program (often one that has been compiled before), and some
-hundred calls: frames up to the longest, other entries, sessions and groups, ports that go down, flow control, another
-program.
+hundred calls: frames up to the longest, other entries, sessions and groups, ports that go down, flow control, long
+wires, another program.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 from mrc_common.p4_match import Exact, Lpm, Match, Range, Ternary
+from mrc_host.wire import pause as pause_frame
 from p4runtime_shim.build import BuildOptions
 from p4runtime_shim.entities import ActionCall, CloneSession, Entry, MeterConfig, Replica
 from p4runtime_shim.errors import BuildError, SwitchError
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import EmbeddedSwitch
-from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
+from p4runtime_shim.switch import LONGEST_DELAY_NS, EmbeddedSwitch
+from p4runtime_shim.traffic_manager import PauseConfig, PortDelay, QueueConfig
 from tests.fuzz.random_program import ACTIONS, PORTS, RandomProgram
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.shared_frames import SharedFrames
@@ -111,6 +112,8 @@ class Case:
 
     def _frame(self) -> bytes:
         chance = self.chance
+        if chance.random() < 0.05:
+            return pause_frame.build(bytes(6), {0: chance.choice([0, 1, 65535]), 7: 65535})
         length = chance.choice([1, 4, 60, self.max_frame // 2, self.max_frame - 1, self.max_frame, self.max_frame + 1])
         body = chance.choice([b"\1", b"\0", b"\xff", chance.randbytes(64)])
         return (bytes([chance.randrange(ACTIONS), chance.randrange(256)]) + body * (length // len(body) + 1))[:length]
@@ -153,7 +156,7 @@ class Case:
         chance, switch = self.chance, self.switch
         port = chance.randrange(PORTS)
         rate = chance.choice([0, 1, 10**9, 2**63 - 1])
-        choice = chance.randrange(7)
+        choice = chance.randrange(8)
         if choice == 0:
             switch.set_port_rate(port, rate, chance.choice([0, 10**6]))
         elif choice == 1:
@@ -170,6 +173,9 @@ class Case:
             sizes = {"xoff": 9000, "xon": 4000, "headroom": chance.choice([0, 20000])}
             pause = PauseConfig(priorities=frozenset({0}), quanta=100, rate_bps=10**9, **sizes)
             switch.set_pause(port, pause if chance.random() < 0.7 else None)
+        elif choice == 6:
+            delay = PortDelay(*(chance.choice([0, 1, 10**6, LONGEST_DELAY_NS]) for _ in range(2)))
+            switch.set_port_delay(port, delay, self.now)
         else:
             switch.control_plane.externs.register_write("cells", chance.randrange(4), chance.randrange(256))
             switch.stats()

@@ -308,3 +308,10 @@ def test_packets_dropped_on_link_down_leave_the_queue_depth(switch: EmbeddedSwit
     put(switch, 0, 0, now=100, size=200)
     switch.port_changed(2, False, 150)
     assert switch.sample_ports(200)[2][:3] == (0, 200, 50 * 200)
+
+
+def test_what_waited_for_a_program_that_is_replaced_is_in_the_samples(switch: EmbeddedSwitch) -> None:
+    put(switch, 0, 0, now=100, size=200)
+    switch.tick(150)
+    switch.set_pipeline(switch.pipeline)
+    assert switch.sample_ports(500)[2][:3] == (0, 200, 50 * 200), "until the switch was last told the time"

@@ -24,7 +24,7 @@ struct sw *sw_create(const struct sw_config *config) {
 }
 
 /* Empties all queues; the packet pool stays. */
-static void forget_packets(struct sw *sw) { sw->drops[SW_DROP_no_pipeline] += sw_queues_clear(&sw->ports, &sw->pool); }
+static void forget_packets(struct sw *sw) { sw->drops[SW_DROP_no_pipeline] += sw_queues_clear(&sw->ports, &sw->pool, sw->now); }
 
 static void unload(struct sw *sw) {
     const struct sw_program *program = sw->program;

@@ -73,7 +73,7 @@ struct sw_packet *sw_packet_copy(struct sw_pool *pool, struct sw_packet *p, int 
 enum sw_drop sw_enqueue(struct sw_ports *ports, struct sw_port *port, struct sw_packet *p);
 struct sw_packet *sw_dequeue(struct sw_ports *ports, struct sw_port *port, int64_t now);
 void sw_queues_limit(struct sw_ports *ports, uint32_t packets, uint32_t bytes); /* those of all ports */
-uint64_t sw_queues_clear(struct sw_ports *ports, struct sw_pool *pool); /* so many packets are gone; the pool is not filled */
+uint64_t sw_queues_clear(struct sw_ports *ports, struct sw_pool *pool, int64_t now); /* so many packets are gone; the pool is not filled */
 void sw_port_figures(const struct sw_port *port, struct sw_port_stats *out);
 void sw_ports_sample(struct sw_ports *ports, int64_t now, int keep_peaks, struct sw_port_sample *out);
 

@@ -72,7 +72,7 @@ void sw_queues_limit(struct sw_ports *ports, uint32_t packets, uint32_t bytes) {
         }
 }
 
-uint64_t sw_queues_clear(struct sw_ports *ports, struct sw_pool *pool) {
+uint64_t sw_queues_clear(struct sw_ports *ports, struct sw_pool *pool, int64_t now) {
     uint64_t gone = 0;
     for (uint32_t i = 0; i < ports->count; i++) {
         struct sw_port *port = &ports->list[i];
@@ -84,7 +84,7 @@ uint64_t sw_queues_clear(struct sw_ports *ports, struct sw_pool *pool) {
             port->queue[q].packets = port->queue[q].bytes = 0;
         }
         port->waiting = 0;
-        port->depth.bytes = 0;
+        depth_changes(&port->depth, 0, now);
     }
     sw_pause_reset(ports);
     return gone;
