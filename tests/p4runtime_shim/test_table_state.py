@@ -415,6 +415,22 @@ def test_arbitrary_masks_match_correctly(switch: EmbeddedSwitch, masks: str) -> 
     check(30)
 
 
+def test_entries_match_while_the_best_of_each_tree_are_removed(switch: EmbeddedSwitch) -> None:
+    print(f"seed {SEED}")
+    rng, model = random.Random(SEED), Model(2)
+    base = rng.getrandbits(128)
+    for priority in range(1, 401):  # wildcards in either half, so that there are two trees, and keys that match in both
+        mask = _upper(rng) if priority % 2 else _lower(rng)
+        match = (Exact(3), Ternary(0, 0), Ternary((base ^ 1 << rng.randrange(128)) & mask, mask))
+        switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (priority,)), priority))
+        model.entries[match, priority] = priority
+    for match, priority in list(model.entries)[::-1]:
+        switch.control_plane.table(P + "ternary_t").delete(match, priority)
+        del model.entries[match, priority]
+        key = {"a": 3, "b": 0, "c": 0, "d": base ^ 1 << rng.randrange(128)}
+        assert look(switch, 2, key) == model.search(key)
+
+
 def test_packets_match_while_trees_are_rebuilt(switch: EmbeddedSwitch) -> None:
     """One thread writes entries, with masks that make building long, while this one looks others up."""
     rng = random.Random(4)

@@ -116,7 +116,8 @@ struct sw_tree {
     struct sw_entry *entries;
     uint32_t count, references;
     uint32_t limit; /* references beyond which leaves are not split; 0: the default */
-    int64_t best; /* highest rank inside */
+    int64_t best;     /* highest rank inside, or a higher one */
+    uint32_t removed; /* entries, since it may be a higher one */
 };
 
 struct sw_class { /* entries that specify the same words of the key, and where they are */

@@ -243,21 +243,26 @@ int sw_ternary_add(struct sw_table *t, struct sw_entry *e) {
     return 0;
 }
 
+/* Looks at all entries, so not whenever the best one is removed: until then lookups only look at the tree more often. */
+static void find_best(struct sw_table *t, struct sw_tree *u) {
+    u->best = INT64_MIN;
+    u->removed = 0;
+    for (const struct sw_entry *e = u->entries; e; e = e->next)
+        if (e->rank > u->best)
+            u->best = e->rank;
+    ternary_sort(t);
+}
+
 void sw_ternary_remove(struct sw_table *t, struct sw_entry *e) {
     struct sw_tree *u = e->tree;
     take(u, &u->root, t->desc, e);
     *e->before = e->next;
     if (e->next)
         e->next->before = e->before;
-    if (--u->count == 0) {
+    if (--u->count == 0)
         drop_tree(t, u);
-    } else if (e->rank == u->best) {
-        u->best = INT64_MIN;
-        for (const struct sw_entry *i = u->entries; i; i = i->next)
-            if (i->rank > u->best)
-                u->best = i->rank;
-        ternary_sort(t);
-    }
+    else if ((e->rank == u->best || u->removed) && ++u->removed > u->count / 8)
+        find_best(t, u);
     if (t->count - 1 < t->built / 4) /* the next entries cause a rebuild */
         t->built = t->count - 1;
 }
