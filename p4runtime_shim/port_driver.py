@@ -163,8 +163,8 @@ class PortDriver:
     ) -> None:
         self._library = declared(ctypes.CDLL(str(load_engine(cache=cache).path)), _SIGNATURES)
         options = _COptions(max_frame, socket_buffer, bmv2_send_buffer, coalesce_ns, qdisc)
-        self._driver = self._library.drv_create(ctypes.byref(options))
-        if not self._driver:
+        self._handle = self._library.drv_create(ctypes.byref(options))
+        if not self._handle:
             raise PortDriverError("the port driver cannot start: out of memory or file descriptors (see ulimit -n)")
         self._indexes: dict[tuple[Any, int], int] = {}
         self._memory: list[object] = []  # mapped as long as the driver uses it
@@ -236,10 +236,16 @@ class PortDriver:
 
     def close(self) -> None:
         """Close all sockets. Call it after `run` has returned."""
-        if self._driver:
-            self._library.drv_destroy(self._driver)
-            self._driver = None
+        if self._handle:
+            self._library.drv_destroy(self._handle)
+            self._handle = None
             self._memory.clear()
+
+    @property
+    def _driver(self) -> int:
+        if not self._handle:
+            raise PortDriverError("the port driver was closed; only a new one can be used")
+        return int(self._handle)
 
     def hold_down(self, switch: Any, port: int, down: bool = True) -> None:
         """Hold a port down regardless of its carrier, or let it follow its carrier again."""

@@ -312,3 +312,13 @@ def turn(name: str, why: str, *, on: bool) -> None:
         subprocess.run(["tc", "qdisc", *words], check=True)
     else:
         ip(f"link set {name} promisc {'on' if on else 'off'}")
+
+
+def test_a_closed_driver_says_so() -> None:
+    with EmbeddedSwitch(None, ports=(1,), seed=1) as switch:
+        driver = PortDriver({switch: {}})
+        driver.close()
+        driver.close()
+        for use in (driver.run, driver.stop, lambda: driver.measure_delays(True)):
+            with pytest.raises(PortDriverError, match="closed"):
+                use()

@@ -139,6 +139,17 @@ def test_a_wire_that_becomes_shorter_makes_no_frame_early(switch: EmbeddedSwitch
     assert late(switch, 3000) == lateness
 
 
+def test_a_frame_sent_over_a_wire_before_it_is_measured_has_no_due_time(switch: EmbeddedSwitch) -> None:
+    put(switch, 1000)
+    assert late(switch, 1000) == 0
+    time_it(switch, on=False)
+    switch.set_port_delay(2, PortDelay(leaving=10_000), 0)
+    put(switch, 10**9)
+    assert switch.transmit(2, 10**9) is None
+    time_it(switch)
+    assert late(switch, 10**9 + 10_000) == 10**9 + 10_000, "due at 0: not known"
+
+
 def test_nothing_is_measured_unless_requested(switch: EmbeddedSwitch) -> None:
     time_it(switch, False)
     put(switch, 100_000)

@@ -65,7 +65,8 @@ int sw_wire_receive(struct sw_ports *ports, struct sw_port *port, const void *da
 }
 
 int sw_wire_transmit(struct sw_ports *ports, struct sw_port *port, const void *data, size_t len, int64_t now) {
-    return put(ports, &port->leaving, data, len, now, port->due ? port->due + port->leaving.delay : 0);
+    int64_t ideal = ports->timing && port->due ? port->due + port->leaving.delay : 0; /* while it is off, that of an earlier frame */
+    return put(ports, &port->leaving, data, len, now, ideal);
 }
 
 struct sw_wire_frame *sw_wire_received(struct sw_ports *ports, struct sw_port *port, int64_t now) {
