@@ -105,6 +105,32 @@ def test_a_pause_is_refreshed_after_half_its_time(switch: EmbeddedSwitch) -> Non
     assert switch.wakeup() is None
 
 
+def test_a_pause_is_refreshed_whatever_frames_are_sent_for_other_priorities(switch: EmbeddedSwitch) -> None:
+    switch.set_pause(0, replace(CONFIG, priorities=frozenset((3, 5))))
+    put(switch, 5)
+    assert pause_sent(switch) == {3: 1000}
+    step, last, others = LASTS // 10, 0, 0
+    for now in range(step, 5 * LASTS, step):
+        if now // step % 2:
+            put(switch, 5, priority=5, now=now)
+        else:
+            assert take(switch, 5, now) == 5
+        switch.tick(now)
+        while (frame := pause_sent(switch, now=now)) is not None:
+            others += 5 in frame
+            assert frame.get(3) != 0, "it is above the threshold all the time"
+            last = now if 3 in frame else last
+        assert now - last <= LASTS // 2, "and is held for twice as long by what it was told last"
+    assert others == 49
+
+
+def test_time_passes_between_refreshes_of_the_shortest_pause(switch: EmbeddedSwitch) -> None:
+    switch.set_pause(0, replace(CONFIG, quanta=1, rate_bps=10**13))
+    put(switch, 5)
+    assert pause_sent(switch) == {3: 1}
+    assert switch.wakeup() == 1
+
+
 def test_a_paused_priority_waits_while_others_pass(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch)

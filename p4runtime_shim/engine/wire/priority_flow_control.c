@@ -6,10 +6,10 @@
  * arrive before the neighbour has stopped may use `headroom` more bytes; beyond that they are dropped. A priority is the
  * queue that the program chose, the same at every port.
  *
- * A PAUSE is valid for a time. While a port is above its threshold, it repeats the PAUSE after half of that time; a received
- * PAUSE expires by itself. Frames of other priorities pass a paused one; frames of the same priority wait behind it,
- * whichever port they came from or go to: head-of-line blocking is part of it. PAUSE frames themselves are never paused,
- * queued or forwarded. */
+ * A PAUSE is valid for a time. While a port is above its threshold, it repeats the PAUSE after half of that time, and in every
+ * frame for another priority; a received PAUSE expires by itself. Frames of other priorities pass a paused one; frames of the
+ * same priority wait behind it, whichever port they came from or go to: head-of-line blocking is part of it. PAUSE frames
+ * themselves are never paused, queued or forwarded. */
 #include "wire/wire.h"
 
 #include <string.h>
@@ -129,13 +129,14 @@ size_t sw_pause_emit(struct sw_port *port, uint32_t device_id, int64_t now, uint
     put16(frame + 10, port->number);
     put16(frame + 12, 0x8808);
     put16(frame + 14, 0x0101);
-    put16(frame + 16, pause->pending);
+    put16(frame + 16, pause->pending | pause->asserted); /* all that are paused, since there is one time of the next refresh */
     for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
-        if (pause->pending & pause->asserted & 1u << q)
+        if (pause->asserted & 1u << q)
             put16(frame + TIMES + 2 * q, pause->config.quanta);
     silence(pause, pause->asserted, now);
     pause->pending = 0;
-    pause->refresh_at = now + quanta_ns(pause, pause->config.quanta) / 2;
+    int64_t half = quanta_ns(pause, pause->config.quanta) / 2;
+    pause->refresh_at = now + (half ? half : 1); /* or time would stand still for who waits for it */
     port->stats.pauses_sent++;
     return FRAME_BYTES;
 }
