@@ -19,10 +19,11 @@ import pytest
 
 from mrc_common import wire_counters
 from mrc_common.frame_rings import FrameRings
+from mrc_host.wire import pause as pause_frame
 from p4runtime_shim.port_driver import PortDriver, PortDriverError, Wires
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
-from p4runtime_shim.traffic_manager import PortDelay
-from tests.integration.test_port_driver import PATCH, patched
+from p4runtime_shim.traffic_manager import PauseConfig, PortDelay
+from tests.integration.test_port_driver import PATCH, driving, patched
 from tests.integration.veth_switch import Wire, ip, wires
 from tests.mrc_host.driver.rings import compiled_ring
 from tests.waiting import until
@@ -312,6 +313,20 @@ def turn(name: str, why: str, *, on: bool) -> None:
         subprocess.run(["tc", "qdisc", *words], check=True)
     else:
         ip(f"link set {name} promisc {'on' if on else 'off'}")
+
+
+def test_a_port_that_goes_down_lets_paused_neighbours_go_on_at_once() -> None:
+    with wires(2) as (near, far), patched(Pipeline.load(PATCH.read_text())) as switch:
+        switch.set_port_rate(2, 100)
+        switch.set_pause(1, PauseConfig(1_000_000, xoff=1000, xon=500, headroom=10_000))  # repeated after 17 s
+        driver = PortDriver({switch: {1: near.inside, 2: far.inside}})
+        with driving(driver):
+            until(lambda: driver.stats(switch, 2).up == 1, "ports to be up")
+            for mark in range(5):
+                near.send(roce(mark, 500))
+            assert pause_frame.parse(near.receive() or b"") == {0: 65535}
+            ip(f"link set {far.outside} down")
+            assert pause_frame.parse(near.receive() or b"") == {0: 0}
 
 
 def test_a_closed_driver_says_so() -> None:

@@ -67,6 +67,7 @@ void port_refresh(struct drv *drv, struct drv_port *port, int64_t now)
     sw_lock(port->owner->sw);
     sw_port_changed(port->owner->sw, port->number, up, now);
     sw_unlock(port->owner->sw);
+    port->owner->unfinished = true; /* what waited there may have made other ports ready: to resume a neighbour, say */
 }
 
 static void try_open(struct drv *drv, struct drv_port *port)
