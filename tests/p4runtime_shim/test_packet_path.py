@@ -174,6 +174,15 @@ def test_resubmit_restarts_with_preserved_fields_only(switch: EmbeddedSwitch) ->
     assert item == Seen(1, 0x0101, NORMAL, 44, 0, 14, 2, 0, b"0123456789")
 
 
+@pytest.mark.parametrize("what", [4, 5])
+def test_a_packet_passes_again_in_its_own_buffer(what: int) -> None:
+    queues = QueueConfig(buffer_packets=1)
+    with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0, queues=queues) as switch:
+        send(switch, what, value=7)
+        assert [(seen.kept, seen.passes) for seen in outcome(switch)] == [(11 * what, 2)]
+        assert switch.stats().drops["no_buffer"] == 0
+
+
 def test_recirculate_uses_the_deparsed_packet(switch: EmbeddedSwitch) -> None:
     send(switch, 5, argument=2)
     (item,) = outcome(switch)

@@ -76,7 +76,8 @@ static int allocate(struct sw *sw, const struct sw_program *program, const char 
     sw->counters = calloc(program->counters + 1, sizeof *sw->counters);
     sw->meters = calloc(program->meters + 1, sizeof *sw->meters);
     sw->registers = calloc(program->registers + 1, sizeof *sw->registers);
-    sw->scratch = calloc(1, (size_t)sw->pool.max_frame + 2 * ((size_t)program->headroom + 64) + program->scratch);
+    size_t input = (size_t)sw->pool.max_frame + 2 * ((size_t)program->headroom + 64) + program->scratch;
+    sw->scratch = sw_new_lines(input > program->phv_size ? input : program->phv_size);
     if (!sw->tables || !sw->counters || !sw->meters || !sw->registers || !sw->scratch || !sw->texts)
         return SW_NO_MEMORY;
     for (uint32_t i = 0; i < program->tables; i++)

@@ -164,23 +164,16 @@ static void clone_from_egress(struct sw *sw, struct sw_packet *p) {
 
 /* The packet as it is at the start of ingress, with a field list kept: for resubmit and recirculate. Its metadata are zero,
  * ingress_port and timestamps too, as in BMv2 (whose document promises more than its code keeps). */
-static int restart_at_ingress(struct sw *sw, struct sw_packet *p, uint32_t list, enum sw_instance instance) {
-    struct sw_packet *keep = sw_packet_new(&sw->pool, 0); /* a buffer whose phv holds the old values for a moment */
-    if (!keep) {
-        sw_drop(sw, p, SW_DROP_no_buffer);
-        return 0;
-    }
-    memcpy(keep->phv, p->phv, sw->program->phv_size);
+static void restart_at_ingress(struct sw *sw, struct sw_packet *p, uint32_t list, enum sw_instance instance) {
+    memcpy(sw->scratch, p->phv, sw->program->phv_size);
     memset(p->phv, 0, sw->program->phv_size);
-    sw->program->copy_list(p->phv, keep->phv, list);
-    sw_packet_free(&sw->pool, keep);
+    sw->program->copy_list(p->phv, sw->scratch, list);
     clear_requests(p);
     p->parsed = 0;
     p->truncate_to = UINT32_MAX;
     p->length = p->len;
     sw->program->set_instance(p->phv, instance);
     sw->program->set_length(p->phv, p->len);
-    return 1;
 }
 
 void sw_run_ingress(struct sw *sw, struct sw_packet *p) {
@@ -207,8 +200,7 @@ void sw_run_ingress(struct sw *sw, struct sw_packet *p) {
         sw_fill(&sw->pool, p);
         p->data -= p->parsed;
         p->len += p->parsed;
-        if (!restart_at_ingress(sw, p, p->resubmit_list, SW_RESUBMIT))
-            return;
+        restart_at_ingress(sw, p, p->resubmit_list, SW_RESUBMIT);
     }
     if (p->mcast) {
         const struct sw_replicas *group = sw_map_find(&sw->groups, p->mcast);
@@ -277,8 +269,8 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
         SW_TRACE(sw, p, "recirculated");
         sw_fill(&sw->pool, p);
         p->ingress_len = p->len;
-        if (restart_at_ingress(sw, p, p->recirc_list, SW_RECIRC))
-            sw_run_ingress(sw, p);
+        restart_at_ingress(sw, p, p->recirc_list, SW_RECIRC);
+        sw_run_ingress(sw, p);
         return NULL;
     }
     if (p->truncate_to < p->len)

@@ -83,7 +83,7 @@ struct sw {
 
     int event;
     char **texts; /* the program's strings, for the log and the trace; the generated C has none of them */
-    uint8_t *scratch; /* for long inputs of hashes: any packet's bytes, and program->scratch before them */
+    uint8_t *scratch; /* for long inputs of hashes: any packet's bytes, and program->scratch before them; or for a phv */
 
     struct sw_map groups, sessions;
     struct sw_group *watching; /* groups of selectors with members that need ports */
