@@ -12,11 +12,11 @@ void sw_signal(int fd) {
 }
 
 int sw_ports_make(struct sw_ports *ports, const struct sw_config *config) {
-    ports->count = config->port_count;
     ports->list = calloc(config->port_count + 1, sizeof *ports->list);
     ports->ready = calloc(config->port_count + 1, sizeof *ports->ready);
     if (!ports->list || !ports->ready)
         return -1;
+    ports->count = config->port_count; /* not before: what is freed after a failure is counted by it */
     for (uint32_t i = 0; i < config->port_count; i++) {
         struct sw_port *port = &ports->list[i];
         if (config->ports[i] >= SW_DROP_PORT || ports->at[config->ports[i]])
