@@ -12,9 +12,10 @@ import pytest
 from mrc_common.p4_match import Exact
 from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.errors import InvalidArgument, NotFound
-from p4runtime_shim.switch import EmbeddedSwitch
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
+from tests.p4runtime_shim.builder import Builder, call, extract, header, send_to
 
 P = "MyIngress."
 CLASSIFY = 7
@@ -123,6 +124,24 @@ def test_the_byte_limit_drops_the_tail() -> None:
         assert taken is not None
         put(switch, 0, 10, size=80)
         assert switch.stats().drops["queue_full"] == 2
+
+
+def test_a_packet_that_loses_more_headers_than_it_had_has_room_in_its_queue() -> None:
+    """Its length follows setValid and setInvalid only, as BMv2's does, and is negative after this."""
+    builder = Builder()
+    builder.header_type("four_t", [("all", 32)])
+    for name in ("first", "other"):
+        builder.header(name, "four_t")
+    builder.state("start", [extract("first")])
+    builder.emit("first", "other")
+    copied = call("assign_header", header("other"), header("first")), call("remove_header", header("other"))
+    builder.run(builder.action("copies", [*copied * 3, send_to(1)]))
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=(1,), seed=0) as switch:
+        switch.set_queue_limits(1, max_bytes=100)
+        switch.receive(1, b"12345678", 0)
+        assert switch.queue_stats(1)[0].bytes == 0
+        assert switch.sample_ports(10)[1].peak_bytes == 0
+        assert switch.transmit(1, 10) == b"12345678"
 
 
 @pytest.mark.parametrize("rate", [1_000_000_000, 999_999_937, 100_000_000_000, 3, 7_777])

@@ -13,7 +13,8 @@ static void depth_changes(struct sw_depth *depth, uint64_t bytes, int64_t now) {
 
 enum sw_drop sw_enqueue(struct sw_ports *ports, struct sw_port *port, struct sw_packet *p) {
     struct sw_queue *q = &port->queue[p->queue];
-    p->wire_len = p->length < p->truncate_to ? p->length : p->truncate_to;
+    uint32_t length = p->length <= INT32_MAX ? p->length : 0; /* negative: headers that were copied, not added, were removed */
+    p->wire_len = length < p->truncate_to ? length : p->truncate_to;
     if ((q->max_packets && q->packets >= q->max_packets) || (q->max_bytes && q->bytes + p->wire_len > q->max_bytes)) {
         port->stats.queue_drops++;
         q->drops++;
