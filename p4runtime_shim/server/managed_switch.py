@@ -59,6 +59,9 @@ class ManagedSwitch:
         self._check_port(request.port)
         if request.HasField("held_down") and (self._driver is None or request.port not in self._interfaces):
             raise precondition(f"port {request.port} has no interface, so it cannot be held down")
+        if request.port == self.device.cpu_port and (request.rate_bps or request.departure_delay_ns):
+            # Nobody would come back for what waits there: packets are taken when they become ready.
+            raise precondition(f"port {request.port} is the CPU port, whose packets are limited by SetPacketIn")
         if request.HasField("rate_bps"):
             self._switch.set_port_rate(request.port, request.rate_bps, LINK_SLACK_NS)
         delay = self._switch.port_delay(request.port)

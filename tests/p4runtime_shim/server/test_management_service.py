@@ -189,6 +189,13 @@ def test_omitted_settings_are_unchanged() -> None:
         ("SetPort", pb.SetPortRequest(device_id=5, port=9), "NOT_FOUND", "t0-0@p0 has no port 9"),
         ("SetPort", pb.SetPortRequest(device_id=5, port=2, rate_bps=2**63), "INVALID_ARGUMENT", "2\\*\\*63"),
         ("SetPort", pb.SetPortRequest(device_id=5, port=3, held_down=True), "FAILED_PRECONDITION", "no interface"),
+        ("SetPort", pb.SetPortRequest(device_id=5, port=CPU_PORT, rate_bps=1), "FAILED_PRECONDITION", "SetPacketIn"),
+        (
+            "SetPort",
+            pb.SetPortRequest(device_id=5, port=CPU_PORT, departure_delay_ns=1),
+            "FAILED_PRECONDITION",
+            "SetPacketIn",
+        ),
         ("SetQueue", pb.SetQueueRequest(device_id=5, port=2**32 - 1), "NOT_FOUND", "no port"),
         ("SetQueue", pb.SetQueueRequest(device_id=5, port=2, priority=8), "NOT_FOUND", "queues 0..7"),
         ("SetCapture", pb.SetCaptureRequest(device_id=5, on=True), "FAILED_PRECONDITION", "--pcap DIR"),
