@@ -140,6 +140,7 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             stream.close()
             reader.cancel()
             writer.cancel()
+        await stream.sent()
         if stream.too_slow:
             await abort(context, exhausted("the client does not read its stream, not even arbitration"))
         if reader.cancelled():

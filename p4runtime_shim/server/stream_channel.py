@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MAX_MESSAGE = 1000  # characters of an error
 _MAX_RETURNED = 9216  # bytes of a rejected message that are returned with the error
 
+_LAST_WRITE_S = 0.5  # for a message that is being sent when the stream ends
 _log = logging.getLogger(__name__)
 
 
@@ -34,6 +35,7 @@ class ClientStream:
         self.end: Callable[[], Any] | None = None
         """Ends the stream; set by the service."""
         self._queued = asyncio.Event()
+        self._write: asyncio.Future[None] | None = None  # the last one
 
     def send(self, message: p4r.StreamMessageResponse) -> None:
         """Queue a message; if the client does not keep up, it is dropped and counted.
@@ -64,7 +66,17 @@ class ClientStream:
             while self._waiting:
                 message = self._waiting.popleft()
                 self._waiting_bytes -= message.ByteSize()
-                await context.write(message)
+                self._write = asyncio.ensure_future(context.write(message))
+                self._write.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await asyncio.shield(self._write)
+
+    async def sent(self) -> None:
+        """Wait until the message that was being sent has been: gRPC takes no status of a call before.
+
+        For a client that does not read, the wait is short.
+        """
+        if self._write is not None:
+            await asyncio.wait((self._write,), timeout=_LAST_WRITE_S)
 
     def receive(self, devices: dict[int, P4RuntimeDevice], message: p4r.StreamMessageRequest) -> None:
         """Handle a message; an RpcError ends the stream. Invalid packets and acknowledgements are reported only."""

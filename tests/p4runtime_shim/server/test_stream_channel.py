@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import finsy
@@ -12,6 +13,7 @@ from finsy.proto import p4r, rpc_code
 
 from p4runtime_shim.entities import Digest
 from p4runtime_shim.limits import MAX_WAITING_MESSAGES as MAX_WAITING
+from p4runtime_shim.server.stream_channel import ClientStream
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import CPU_PORT, Client, World, failing, insert, run, stream_end, with_client
 from tests.waiting import until_async
@@ -55,6 +57,34 @@ def test_an_inconsistent_arbitration_update_ends_the_stream(changes: dict[str, A
             assert await stream_end(client) == status
 
     run(work)
+
+
+def test_a_stream_ends_when_the_message_that_is_being_sent_has_been() -> None:
+    """gRPC refuses the status of a call while a message is on its way, and the client waits for ever."""
+
+    class Context:
+        def __init__(self) -> None:
+            self.writing, self.written = asyncio.Event(), asyncio.Event()
+
+        async def write(self, message: p4r.StreamMessageResponse) -> None:
+            self.writing.set()
+            await self.written.wait()
+
+    async def work() -> None:
+        stream, context = ClientStream(), Context()
+        stream.send(p4r.StreamMessageResponse())
+        writer = asyncio.create_task(stream.write_to(context))
+        await context.writing.wait()
+        writer.cancel()
+        ended = asyncio.create_task(stream.sent())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert writer.cancelled()
+        assert not ended.done()
+        context.written.set()
+        await ended
+
+    asyncio.run(work())
 
 
 def test_an_election_id_in_use_is_refused_with_the_expected_message() -> None:
