@@ -66,7 +66,11 @@ def queued(stream: ClientStream) -> list[p4r.StreamMessageResponse]:
 
     async def work() -> None:
         writing = asyncio.ensure_future(stream.write_to(Context()))
-        await asyncio.sleep(0)  # which is enough to write all there is
+        before = -1
+        while len(read) > before:
+            before = len(read)
+            for _ in range(5):  # turns of the loop, in which a message is written if there is one
+                await asyncio.sleep(0)
         writing.cancel()
 
     asyncio.run(work())
