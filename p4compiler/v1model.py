@@ -122,7 +122,7 @@ class _Lowering:
                     if item.kind == "direct_meter":  # whose result would have no value
                         raise Refusal(text, span)
                     self._e.diagnostics.warning("no-effect", text, span)
-                elif table is not item.tables[0]:
+                elif table is None or table.lowered is not item.tables[0]:
                     where = f"an action of table {table.declaration.name!r}" if table else "code outside of actions"
                     text = f"this has no effect in {where}: {what} table {item.tables[0].declaration.name!r}"
                     self._e.diagnostics.warning("no-effect", text, span)

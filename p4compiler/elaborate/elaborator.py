@@ -12,13 +12,12 @@ from p4compiler.check.result import Checked
 from p4compiler.diagnostics import Diagnostics, Note, Refusal
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.storage import Storage
-from p4compiler.elaborate.values import ActionValue, BlockInstance, Location, Value
+from p4compiler.elaborate.values import ActionValue, BlockInstance, Location, TableValue, Value
 from p4compiler.sources import SourceSpan
 from p4compiler.types import INTEGER, BitsType, Type, substitute
 
 if TYPE_CHECKING:
     from p4compiler.elaborate.parser_states import LoweredParser
-    from p4compiler.elaborate.tables import LoweredTable
 
 MAX_STATEMENTS = 50_000
 MAX_CALL_DEPTH = 64
@@ -78,7 +77,7 @@ class Elaborator:
         self.block = ""  # the name of the pipeline's part that is elaborated
         self.instance: BlockInstance | None = None  # the parser or control that is elaborated
         self.pipeline = ""  # ingress or egress, while one of them is elaborated
-        self.table: LoweredTable | None = None  # of whose actions one is elaborated
+        self.table: TableValue | None = None  # of whose actions one is elaborated
         self.prefix = ""  # of the names of its variables
         self.bodies: list[Body] = []
         self.loops: list[tuple[int, int]] = []  # labels: the end of the loop, the end of its body

@@ -105,7 +105,7 @@ def lower_table(e: Elaborator, table: TableValue, span: SourceSpan) -> LoweredTa
     e.found.tables[table.name] = lowered
     keys = declaration.keys or ()
     lowered.keys = [_lower_key(e, *pair) for pair in zip(keys, _key_values(e, keys), strict=True)]
-    e.table = lowered
+    e.table = table
     lowered.actions = [_lower_reference(e, item) for item in declaration.actions or ()]
     e.table = None
     _set_default(e, lowered)

@@ -146,7 +146,7 @@ class ExternInstance:
     span: SourceSpan
     tables: list[LoweredTable] = field(default_factory=list)
     result: ir.FieldValue | None = None  # of a direct meter
-    calls: list[tuple[SourceSpan, LoweredTable | None]] = field(default_factory=list)  # of a direct counter or meter
+    calls: list[tuple[SourceSpan, TableValue | None]] = field(default_factory=list)  # of a direct counter or meter
 
     def number(self, name: str) -> int:
         """A numeric argument."""
