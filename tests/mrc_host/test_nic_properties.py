@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
@@ -256,15 +256,28 @@ def sent_unheard(world: World, slow: dict[tuple[int, int], int], since: int = 0)
     st.lists(st.integers(0, 400 * US), min_size=12, max_size=12),
     st.integers(0, 100),
 )
-@example(3, [0, 0, 151_001, 163_001, 161_001, 163_001, 161_001, 0, 16_001, 0, 149_001, 161_001], 0)
 def test_paths_of_different_delay_are_measured_and_stay_in_use(planes: int, delays: list[int], seed: int) -> None:
     """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path.
 
     A window of 96 packets, transfers of 128. "A slow path looks dead until its first packet comes" (docs/protocol.md
     10.1), or its second: what was sent on it until then may be sent again, and no more than that in all transfers
-    together, though paths differ by up to 20 round trips. A path as fast as any loses packets only in a plane that has
-    late ones: the SACK that shows its last packets may wait for theirs, and the plane is silent until then.
+    together, though paths differ by up to 20 round trips.
     """
+    measure_paths_of_different_delay(planes, delays, seed)
+
+
+@pytest.mark.xfail(strict=True, reason="a fast path's last packet counts as lost while late paths hold up its SACK")
+def test_a_fast_path_loses_nothing_while_its_sack_waits_for_late_ones() -> None:
+    """The one of 20,000 examples that fails: SACKs come every 32 KB, and the plane is silent until the late paths'.
+
+    Nothing is sent again for it and its path is not retired, but its count of losses is wrong by one.
+    """
+    delays = [0, 0, 151_001, 163_001, 161_001, 163_001, 161_001, 0, 16_001, 0, 149_001, 161_001]
+    measure_paths_of_different_delay(3, delays, 0)
+
+
+def measure_paths_of_different_delay(planes: int, delays: list[int], seed: int) -> None:
+    """Three transfers over paths of such delays, and what must hold after them."""
     slow = {(n % planes, n // planes): delay for n, delay in enumerate(delays)}
     world = World(planes=planes, uplinks=12 // planes, seed=seed, faults=Faults(path_delay=slow))
     world.record = True
@@ -284,9 +297,8 @@ def test_paths_of_different_delay_are_measured_and_stay_in_use(planes: int, dela
     times.append(transfer())
     assert sum(times) <= sent_unheard(world, slow), times
     assert times[2] <= 2 + sent_unheard(world, slow, third)
-    with_late_paths = {path[0] for path in slow if is_late(slow, path)}
     for path in a.nic.qp_paths(a.qpn):
-        assert path.lost == 0 or path.plane in with_late_paths
+        assert path.lost == 0 or is_late(slow, (path.plane, path.ev & 0x3FF))
     world.run(2_000 * MS)  # the last SACK may come after the transport ACK that completes everything
     counters = a.nic.qp_counters(a.qpn)
     far = b.nic.qp_counters(b.qpn)
