@@ -54,7 +54,7 @@ class ActionWriter:
         if item.op in ("verify", "extract", "extract_VL", "advance", "emit"):
             raise Refusal(f"{item.op}() is not possible here", item.span)
         try:
-            arguments = [self._argument(one, item.span) for one in item.arguments]
+            arguments = [self._argument(value, item.span) for value in item.arguments]
         except Refusal as refusal:
             raise Refusal(str(refusal), item.span) from None
         return {"op": item.op, "parameters": arguments, **source_info(item.span)}

@@ -43,7 +43,7 @@ def _balanced(cursor: Cursor, opening: Token) -> tuple[Token, ...]:
         token = cursor.token
         if token.kind == lexer.END:
             raise Refusal(f"annotation without {pairs[opening.text]!r}", opening.span)
-        cursor.at += 1  # whatever it is: what is in annotations need not be of the language
+        cursor.at += 1  # any token: the body of an annotation need not be P4
         if token.kind == lexer.OP and token.text in pairs:
             open_ones.append(token.text)
         elif token.kind == lexer.OP and token.text == pairs[open_ones[-1]]:

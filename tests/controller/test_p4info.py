@@ -1,4 +1,4 @@
-"""Programs with names that end alike: finsy takes their P4Info, and their tables are told apart."""
+"""Programs with names of the same ending: finsy takes their P4Info, and their tables have different names."""
 
 from __future__ import annotations
 

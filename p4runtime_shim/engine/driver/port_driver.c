@@ -250,7 +250,7 @@ static bool frames_waiting(const struct drv *drv)
     return wires_pending(drv);
 }
 
-/* One that got frames since `now` must not be told an earlier time than theirs. */
+/* A switch that was given frames after `now` is visited at the present time, which is not before theirs. */
 static void serve_switches(struct drv *drv, int64_t now)
 {
     for (unsigned i = 0; i < drv->switch_count; i++)
