@@ -5,7 +5,7 @@
  * producer writes records, then moves `head` (frame_ring_publish); the consumer copies a frame out, then moves `tail`.
  *
  * Waking costs more than carrying a frame, so a consumer says when it sleeps (frame_ring_arm), and only then does publishing
- * ask for a doorbell, an eventfd beside the ring. Both sides write one word and then read the other's, with a fence in
+ * ask for a doorbell, a pipe beside the ring. Both sides write one word and then read the other's, with a fence in
  * between, so that at least one of them sees the other. In the same way a producer that finds the ring full says that it waits
  * for room (frame_ring_await_room), and the consumer rings its doorbell when half of the ring is free.
  *
@@ -15,7 +15,9 @@
  * The other end is not trusted. All that counts is kept in private copies; what is read from shared memory is read once and
  * checked, and a frame is copied out before anybody looks at it. A ring whose content makes no sense is emptied
  * (FRAME_RING_BROKEN). An end that stops, or dies at any instruction, leaves the other with a full or an empty ring: nothing
- * but the frames of this direction waits for it. Who attaches to the receiving side discards what it finds.
+ * but the frames of this direction waits for it. Who attaches to the receiving side discards what it finds. A doorbell is a
+ * pipe, whose two ends have flags of their own: of an eventfd, which both sides share, either could make the other's write
+ * block.
  *
  * The file is sealed against shrinking by its maker (mrc_common/frame_rings.py), so that access cannot fault. */
 #ifndef FRAME_RING_H
@@ -25,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FRAME_RING_CONTROL 4096u /* bytes of a ring before its data */
 #define FRAME_RING_BROKEN SIZE_MAX
@@ -266,6 +269,24 @@ static inline void frame_ring_disarm(struct frame_ring *ring)
 static inline void frame_ring_stand_aside(struct frame_ring *ring, bool aside)
 {
     __atomic_store_n(&ring->control->aside, aside, __ATOMIC_RELEASE);
+}
+
+/* Wakes who waits at the other end of a doorbell. A full pipe rings already; a closed one belongs to nobody: Python, in whose
+ * processes both ends are, ignores SIGPIPE. */
+static inline void frame_ring_ring(int bell)
+{
+    (void)!write(bell, "", 1);
+}
+
+/* After waking, before looking into the ring: takes what rang. A pipe that a neighbour filled is emptied, too, or who comes
+ * after it could not ring; false when that took so long that others shall have their turn first. */
+static inline bool frame_ring_hear(int bell)
+{
+    char rung[4096];
+    for (int reads = 0; reads < 16; reads++) /* a pipe's usual size */
+        if (read(bell, rung, sizeof rung) < (ssize_t)sizeof rung)
+            return true;
+    return false;
 }
 
 #endif

@@ -4,8 +4,8 @@
         start_switch(pass_fds=rings.ends[0].descriptors, ...)
         start_nic(pass_fds=rings.ends[1].descriptors, ...)
 
-Both directions are in one memory file (layout and rules: ``frame_ring.h``); each end has an eventfd that wakes it. An
-end inherits the descriptors, so that one that is started again finds the same rings.
+Both directions are in one memory file (layout and rules: ``frame_ring.h``); each end has a pipe that wakes it. An end
+inherits the descriptors, so that one that is started again finds the same rings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FrameRingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RingEnd:
-    """One end's descriptors: memory file, the eventfd that wakes this end, that of the other, ring to receive from."""
+    """One end's descriptors: memory file, pipe to wait at, pipe to wake the other end with, ring to receive from."""
 
     memory: int
     bell: int
@@ -80,11 +80,11 @@ class FrameRings:
             memory = self._keep(os.memfd_create("frame-rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
             os.ftruncate(memory, 2 * (_CONTROL_BYTES + ring_bytes))
             fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _SEALS)
-            bells = [self._keep(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)) for _ in range(2)]
+            bells = [self._bell() for _ in range(2)]
         except BaseException:
             self.close()
             raise
-        self.ends = tuple(RingEnd(memory, bells[end], bells[1 - end], end) for end in range(2))
+        self.ends = tuple(RingEnd(memory, bells[end][0], bells[1 - end][1], end) for end in range(2))
 
     def __enter__(self) -> FrameRings:
         return self
@@ -98,6 +98,11 @@ class FrameRings:
         """Close the descriptors here; processes at the ends keep theirs."""
         while self._descriptors:
             os.close(self._descriptors.pop())
+
+    def _bell(self) -> tuple[int, int]:
+        """To wait at, and to ring."""
+        listening, ringing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        return self._keep(listening), self._keep(ringing)
 
     def _keep(self, descriptor: int) -> int:
         self._descriptors.append(descriptor)

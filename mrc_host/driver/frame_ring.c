@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "carrying.h"
 #include "frame_ring.h"
@@ -30,12 +29,6 @@ typedef struct {
     size_t refused;          /* length of a frame for which there was no room; 0: there was */
     uint64_t broken;
 } FrameRing;
-
-static void ring_bell(int bell)
-{
-    uint64_t one = 1;
-    (void)!write(bell, &one, sizeof one); /* EAGAIN: it rings already */
-}
 
 static PyObject *ring_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
@@ -67,7 +60,7 @@ static PyObject *ring_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
     frame_ring_attach_consumer(&self->receive);
     frame_ring_attach_producer(&self->send);
     frame_ring_stand_aside(&self->receive, true);
-    ring_bell(other_bell);
+    frame_ring_ring(other_bell);
     return (PyObject *)self;
 }
 
@@ -108,7 +101,7 @@ static int64_t monotonic(void)
 static void flush(FrameRing *self)
 {
     if (frame_ring_publish(&self->send))
-        ring_bell(self->other_bell);
+        frame_ring_ring(self->other_bell);
 }
 
 /* 0, or the error why not. */
@@ -156,7 +149,7 @@ static PyObject *ring_flush(FrameRing *self, PyObject *Py_UNUSED(none))
 static void release(FrameRing *self)
 {
     if (frame_ring_release(&self->receive))
-        ring_bell(self->other_bell);
+        frame_ring_ring(self->other_bell);
 }
 
 /* The length of the next frame, which is copied to `buffer`; 0 when there is none. */
@@ -253,6 +246,11 @@ static PyObject *ring_disarm(FrameRing *self, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+static PyObject *ring_hear(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(frame_ring_hear(self->bell));
+}
+
 static PyObject *ring_fileno(FrameRing *self, PyObject *Py_UNUSED(none))
 {
     return PyLong_FromLong(self->bell);
@@ -280,7 +278,7 @@ static PyMethodDef methods[] = {
     METHOD(flush, METH_NOARGS),     METHOD(receive_into, METH_O),   METHOD(release, METH_NOARGS),
     METHOD(pending, METH_NOARGS),   METHOD(arm, METH_NOARGS),       METHOD(disarm, METH_NOARGS),
     METHOD(full, METH_NOARGS),      METHOD(fileno, METH_NOARGS),    METHOD(carry, METH_O),
-    METHOD(carry_to, METH_VARARGS), {NULL, NULL, 0, NULL},
+    METHOD(hear, METH_NOARGS),      METHOD(carry_to, METH_VARARGS), {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef values[] = {

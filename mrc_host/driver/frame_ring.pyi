@@ -57,4 +57,7 @@ class FrameRing:
         """Awake again."""
 
     def fileno(self) -> int:
-        """The eventfd that the other end rings; to be waited for edge-triggered, and never read."""
+        """The pipe that the other end rings; to be waited for edge-triggered."""
+
+    def hear(self) -> bool:
+        """After waking, before looking for frames: take what rang; False if not all, to give others their turn."""

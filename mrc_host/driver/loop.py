@@ -51,13 +51,16 @@ class AwaitedRing(Protocol):
     """What the loop needs of a ring (:class:`mrc_host.driver.frame_ring.FrameRing`)."""
 
     def fileno(self) -> int:
-        """An eventfd that rings while armed; it is waited for edge-triggered and never read."""
+        """A descriptor that rings while armed; it is waited for edge-triggered."""
 
     def arm(self) -> bool:
         """Have it ring; False if there is something to read already."""
 
     def disarm(self) -> None:
         """Have it ring no more."""
+
+    def hear(self) -> bool:
+        """Take what rang, so that it can ring again; False if some was left."""
 
 
 class Loop:
@@ -112,7 +115,13 @@ class Loop:
 
     def add_ring(self, ring: AwaitedRing) -> None:
         """Wake when `ring` has something to read; a turn must read it."""
-        self.add(ring.fileno(), READABLE | select.EPOLLET, lambda _mask: None)
+        bell, mask = ring.fileno(), READABLE | select.EPOLLET
+
+        def rings(_mask: int) -> None:
+            if not ring.hear():
+                self.modify(bell, mask)  # reports it again
+
+        self.add(bell, mask, rings)
         self._rings.append(ring)
 
     def remove_ring(self, ring: AwaitedRing) -> None:

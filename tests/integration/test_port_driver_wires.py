@@ -6,6 +6,7 @@ test ==ring== [switch A] --joined-- [switch B] --veth-- test
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import threading
@@ -49,8 +50,8 @@ class NicEnd:
     """The test as a NIC: its ring, and a socket at its interface."""
 
     def __init__(self, ring_class: Any, rings: FrameRings, cable: Wire) -> None:
+        self.end = end = rings.ends[1]
         self._make = lambda: ring_class(end.map(), end.receiving, end.bell, end.other_bell)
-        end = rings.ends[1]
         self.cable = cable
         self.start()
 
@@ -249,6 +250,24 @@ def test_frames_for_a_nic_that_takes_none_wait_in_the_switch_and_hold_up_nobody(
     setup.far.send(roce(1234))
     assert setup.nic.receive() == roce(1234)
     assert setup.driver.stats(setup.switches[0], 1).tx_lost == 0
+
+
+def test_a_nic_that_tampers_with_its_descriptors_holds_up_nobody(setup: Setup) -> None:
+    """It makes all of them wait and fills both doorbells, larger than they were, while others send."""
+    for bell in (setup.nic.end.bell, setup.nic.end.other_bell):
+        fcntl.fcntl(bell, fcntl.F_SETPIPE_SZ, 1 << 20)
+        filling = os.open(f"/proc/self/fd/{bell}", os.O_WRONLY | os.O_NONBLOCK)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(filling, bytes(4096))
+        os.close(filling)
+    for descriptor in setup.nic.end.descriptors:
+        os.set_blocking(descriptor, True)
+    for mark in range(20):
+        assert setup.nic.ring.arm()
+        setup.far.send(roce(mark))
+        assert setup.nic.receive() == roce(mark)
+        setup.passes(mark)
 
 
 def test_frames_that_a_nic_does_not_take_meet_the_limits_of_the_switchs_queues(setup: Setup) -> None:

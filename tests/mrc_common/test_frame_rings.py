@@ -10,7 +10,9 @@ from mrc_common.frame_rings import FrameRingError, FrameRings, RingEnd
 def test_ends_see_each_others_memory_and_bells() -> None:
     with FrameRings(4096) as rings:
         near, far = rings.ends
-        assert (near.bell, near.other_bell) == (far.other_bell, far.bell)
+        os.write(near.other_bell, b"n")
+        os.write(far.other_bell, b"f")
+        assert (os.read(near.bell, 9), os.read(far.bell, 9)) == (b"f", b"n")
         assert {near.receiving, far.receiving} == {0, 1}
         ours, theirs = near.map(), far.map()
         assert len(ours) == 2 * (4096 + 4096)
@@ -18,6 +20,15 @@ def test_ends_see_each_others_memory_and_bells() -> None:
         assert theirs[5000:5003] == b"abc"
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(near.memory)
+
+
+def test_no_end_can_make_the_other_wait() -> None:
+    with FrameRings(4096) as rings:
+        near, far = rings.ends
+        for descriptor in far.descriptors:
+            os.set_blocking(descriptor, True)
+        assert not os.get_blocking(near.bell)
+        assert not os.get_blocking(near.other_bell)
 
 
 def test_memory_cannot_shrink_under_the_other_end() -> None:

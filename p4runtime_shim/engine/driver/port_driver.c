@@ -160,8 +160,9 @@ static void visit(struct drv *drv, struct drv_switch *owner, int64_t now)
 
 /* --- events --- */
 
-static void port_event(struct drv *drv, struct drv_port *port, uint32_t events)
+static void on_port(struct drv *drv, void *of, uint32_t events)
 {
+    struct drv_port *port = of;
     if (port->fd < 0)
         return; /* closed earlier in this round */
     int64_t now;
@@ -175,11 +176,19 @@ static void port_event(struct drv *drv, struct drv_port *port, uint32_t events)
         visit(drv, port->owner, drv_now());
 }
 
-static void on_wakeup(struct drv *drv, int64_t now)
+static void on_link(struct drv *drv, void *of, uint32_t events)
 {
+    (void)of, (void)events;
+    link_receive(drv, drv_now());
+}
+
+static void on_wakeup(struct drv *drv, void *of, uint32_t events)
+{
+    (void)of, (void)events;
     uint64_t ignored;
     if (read(drv->wake_fd, &ignored, sizeof ignored) < 0)
         return;
+    int64_t now = drv_now();
     for (unsigned i = 0; i < drv->port_count; i++)
         port_refresh(drv, drv->ports[i], now);
     for (unsigned i = 0; i < drv->switch_count; i++)
@@ -189,14 +198,8 @@ static void on_wakeup(struct drv *drv, int64_t now)
 static void dispatch(struct drv *drv, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count && !drv_stopping(drv); i++) {
-        if (events[i].data.ptr == &drv->wake_fd)
-            on_wakeup(drv, drv_now());
-        else if (events[i].data.ptr == &drv->link_fd)
-            link_receive(drv, drv_now());
-        else if (events[i].data.ptr == &drv->ringed_count)
-            continue; /* a doorbell: all rings are looked at after this */
-        else
-            port_event(drv, events[i].data.ptr, events[i].events);
+        const struct drv_watch *watch = events[i].data.ptr;
+        watch->ready(drv, watch->of, events[i].events);
     }
 }
 
@@ -350,10 +353,10 @@ int drv_stats(struct drv *drv, unsigned index, struct drv_port_stats *out)
 
 /* --- making and unmaking --- */
 
-static int watch(struct drv *drv, int *fd)
+int drv_watch(const struct drv *drv, int fd, uint32_t events, struct drv_watch *watch)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = fd};
-    return *fd < 0 || epoll_ctl(drv->epoll_fd, EPOLL_CTL_ADD, *fd, &event) ? -1 : 0;
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    return epoll_ctl(drv->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 struct drv *drv_create(const struct drv_options *options)
@@ -368,9 +371,11 @@ struct drv *drv_create(const struct drv_options *options)
     drv->tx_memory = malloc(drv->tx_size);
     drv->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     drv->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    drv->wake_watch.ready = on_wakeup;
     drv->link_fd = link_open();
-    if (!drv->tx_memory || rx_prepare(drv) || drv->epoll_fd < 0 || watch(drv, &drv->wake_fd) ||
-        watch(drv, &drv->link_fd)) {
+    drv->link_watch.ready = on_link;
+    if (!drv->tx_memory || rx_prepare(drv) || drv->epoll_fd < 0 || drv_watch(drv, drv->wake_fd, EPOLLIN, &drv->wake_watch) ||
+        drv_watch(drv, drv->link_fd, EPOLLIN, &drv->link_watch)) {
         drv_destroy(drv);
         return NULL;
     }
@@ -464,6 +469,7 @@ int drv_add_port(struct drv *drv, struct sw *sw, unsigned number, const char *if
         port->owner = owner;
         port->number = number;
         port->fd = -1;
+        port->watch = (struct drv_watch){on_port, port};
         port->up = -1;
         port->shared_slots = shared_slots;
         strcpy(port->name, ifname);

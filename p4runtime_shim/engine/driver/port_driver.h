@@ -55,7 +55,7 @@ int drv_add_port(struct drv *drv, struct sw *sw, unsigned port, const char *ifna
 /* Wires past the kernel (port_driver_bypass.c), before drv_run() only. Frames between two ports of this driver pass in memory: */
 int drv_join(struct drv *drv, unsigned index, unsigned other);
 /* Frames of a port pass through the rings (frame_ring.h) in the `bytes` at `memory`; it receives from ring `receiving`. `bell`
- * is the eventfd that wakes this driver, `other_bell` that of the other end; all of them remain the caller's. */
+ * is the pipe that wakes this driver, `other_bell` that of the other end; all of them remain the caller's. */
 int drv_attach_rings(struct drv *drv, unsigned index, void *memory, size_t bytes, unsigned receiving, int bell, int other_bell);
 /* Where to count the frames of such a port that did not pass through its interface; continues from what is there. */
 struct drv_wire_counters {

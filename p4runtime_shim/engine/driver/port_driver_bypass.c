@@ -118,12 +118,6 @@ static void hand_over(struct drv *drv, struct drv_port *port, const struct tx_sl
     }
 }
 
-static void ring_bell(const struct drv_wire *wire)
-{
-    uint64_t one = 1;
-    (void)!write(wire->other_bell, &one, sizeof one); /* EAGAIN: it rings already */
-}
-
 /* Puts one frame into the ring; false when it has to wait for room. What was put before is published then, or the other end
  * could not make room. */
 static bool ring_put(struct drv_port *port, const struct tx_slot *slot, int64_t now)
@@ -132,7 +126,7 @@ static bool ring_put(struct drv_port *port, const struct tx_slot *slot, int64_t 
     if (frame_ring_put(&wire->send, slot->data, slot->length, now))
         return true;
     if (frame_ring_publish(&wire->send))
-        ring_bell(wire);
+        frame_ring_ring(wire->other_bell);
     return !frame_ring_await_room(&wire->send, slot->length) && frame_ring_put(&wire->send, slot->data, slot->length, now);
 }
 
@@ -152,7 +146,7 @@ static unsigned ring_send(const struct drv *drv, struct drv_port *port, const st
         bytes += slots[done].length;
     }
     if (frame_ring_publish(&wire->send))
-        ring_bell(wire);
+        frame_ring_ring(wire->other_bell);
     count_sent(port, packets, bytes);
     if (drv_measuring(drv) && done)
         delay_departures(port, slots, done, now, drv_now());
@@ -209,7 +203,7 @@ int wire_receive(struct drv *drv, struct drv_port *port, int64_t *now)
         count++;
     }
     if (frame_ring_release(ring))
-        ring_bell(port->wire);
+        frame_ring_ring(port->wire->other_bell);
     count_received(port, (uint64_t)count, bytes);
     if (!count)
         sw_unlock(port->owner->sw);
@@ -253,7 +247,7 @@ static int wire_new(struct drv *drv, unsigned index)
     if (!port->wire)
         return -ENOMEM;
     port->wire->aside = true;
-    port->wire->other_bell = -1;
+    port->wire->bell = port->wire->other_bell = -1;
     link_watch_disciplines(drv);
     port_close(drv, port); /* its socket made the interface promiscuous */
     return port_open(drv, port);
@@ -269,6 +263,18 @@ int drv_join(struct drv *drv, unsigned index, unsigned other)
     drv->ports[index]->wire->peer = drv->ports[other];
     drv->ports[other]->wire->peer = drv->ports[index];
     return 0;
+}
+
+#define BELL_EVENTS (EPOLLIN | EPOLLET) /* edge-triggered: a pipe that the other end closes wakes us once */
+
+/* All rings are looked at after the events. */
+static void on_bell(struct drv *drv, void *of, uint32_t events)
+{
+    (void)events;
+    struct drv_wire *wire = of;
+    struct epoll_event again = {.events = BELL_EVENTS, .data.ptr = &wire->bell_watch};
+    if (!frame_ring_hear(wire->bell))
+        epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, wire->bell, &again); /* reports it again */
 }
 
 int drv_attach_rings(struct drv *drv, unsigned index, void *memory, size_t bytes, unsigned receiving, int bell, int other_bell)
@@ -287,15 +293,15 @@ int drv_attach_rings(struct drv *drv, unsigned index, void *memory, size_t bytes
     struct drv_port *port = drv->ports[index];
     port->wire->receive = receive;
     port->wire->send = send;
+    port->wire->bell = bell;
     port->wire->other_bell = other_bell;
+    port->wire->bell_watch = (struct drv_watch){on_bell, port->wire};
     frame_ring_attach_consumer(&port->wire->receive);
     frame_ring_attach_producer(&port->wire->send);
     frame_ring_stand_aside(&port->wire->receive, true);
-    ring_bell(port->wire);
+    frame_ring_ring(other_bell);
     drv->ringed[drv->ringed_count++] = port;
-    /* Edge-triggered: it has rung when it wakes us, and need not be read. */
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &drv->ringed_count};
-    return epoll_ctl(drv->epoll_fd, EPOLL_CTL_ADD, bell, &event) ? -errno : 0;
+    return drv_watch(drv, bell, BELL_EVENTS, &port->wire->bell_watch);
 }
 
 int drv_count_wire(struct drv *drv, unsigned index, struct drv_wire_counters *counters)

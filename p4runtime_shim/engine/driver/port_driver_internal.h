@@ -23,11 +23,18 @@
 
 struct drv_switch;
 
+/* What is done when a descriptor in the driver's epoll is ready (epoll_event.data.ptr). */
+struct drv_watch {
+    void (*ready)(struct drv *drv, void *of, uint32_t events);
+    void *of;
+};
+
 /* How frames pass when they do not pass through the interface. */
 struct drv_wire {
     struct drv_port *peer; /* the other port of this driver; NULL: through rings */
     struct frame_ring receive, send;
-    int other_bell;
+    int bell, other_bell; /* pipes: to wait at, to ring */
+    struct drv_watch bell_watch;
     bool aside; /* the interface is watched or shaped, or not known yet: frames pass through it */
     struct drv_wire_counters *counters;
 };
@@ -37,6 +44,7 @@ struct drv_port {
     unsigned number;
     char name[IFNAMSIZ];
     int fd;      /* -1 while the interface does not exist */
+    struct drv_watch watch;
     unsigned shared_slots;     /* for frames, in memory that it shall share with the kernel */
     struct packet_ring shared; /* that memory; none while it receives from the socket */
     int ifindex; /* 0 if missing */
@@ -82,6 +90,7 @@ struct drv {
     unsigned port_count;
 
     int epoll_fd, wake_fd, link_fd;
+    struct drv_watch wake_watch, link_watch;
     int stop;        /* atomic */
     int measuring;   /* delays; atomic, changed under fd_lock */
     int64_t clock_offset, clock_checked; /* CLOCK_REALTIME less CLOCK_MONOTONIC as of then; 0 = never */
@@ -110,6 +119,9 @@ static inline void bump(uint64_t *counter, uint64_t by)
 }
 
 int64_t drv_now(void);
+
+/* Has `watch->ready` called at events of a descriptor; 0 or -errno. */
+int drv_watch(const struct drv *drv, int fd, uint32_t events, struct drv_watch *watch);
 
 /* Looked at between frames: one may keep the switch for some ten milliseconds (SW_MAX_STEPS). */
 static inline bool drv_stopping(const struct drv *drv)

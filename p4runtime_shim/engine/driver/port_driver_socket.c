@@ -71,9 +71,8 @@ int port_open(struct drv *drv, struct drv_port *port)
     int error = ioctl(fd, SIOCGIFINDEX, &request) ? -errno : 0;
     if (!error)
         error = socket_setup(drv, port, fd, request.ifr_ifindex);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = port};
-    if (!error && epoll_ctl(drv->epoll_fd, EPOLL_CTL_ADD, fd, &event))
-        error = -errno;
+    if (!error)
+        error = drv_watch(drv, fd, EPOLLIN, &port->watch);
     if (error) {
         packet_ring_unmap(&port->shared);
         close(fd);
@@ -114,7 +113,7 @@ static void stash_free(struct drv_port *port)
 
 static int watch_room(const struct drv *drv, struct drv_port *port, bool on)
 {
-    struct epoll_event event = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = port};
+    struct epoll_event event = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = &port->watch};
     return epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, port->fd, &event);
 }
 

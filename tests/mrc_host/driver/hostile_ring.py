@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 from typing import Any
 
@@ -18,7 +19,7 @@ class HostileRing:
     def __init__(self, ring_class: Any, chance: random.Random, ports: int = 2) -> None:
         self._chance = chance
         self._open = contextlib.ExitStack()
-        self._near, self._far, self._memory = [], [], []
+        self._near, self._far, self._memory, self._bells = [], [], [], []
         for _ in range(ports):
             rings = self._open.enter_context(FrameRings(chance.choice([1 << 12, 1 << 13, 1 << 16])))
             near, far = (ring_class(end.map(), end.receiving, end.bell, end.other_bell) for end in rings.ends)
@@ -28,6 +29,7 @@ class HostileRing:
             self._near.append(near)
             self._far.append(far)
             self._memory.append(rings.ends[0].map())
+            self._bells.append(rings.ends[0].other_bell)
 
     def give(self, nic: Nic, port: int, frame: bytes, now: int) -> None:
         """As the driver does it, with an enemy at the other end."""
@@ -39,6 +41,8 @@ class HostileRing:
             near.flush()
         for _ in range(chance.choice([0, 0, 0, 1, 5])):
             self._scribble(self._memory[port])
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._bells[port], bytes(chance.choice([1, 1, 100, 1 << 16])))
         for _ in range(12):
             self._act(nic, port, now)
         far.release()
@@ -69,6 +73,7 @@ class HostileRing:
             if length:
                 nic.receive(port, buffer[:length], now)
         elif what == 6:
+            far.hear()
             far.pending()
             far.arm()
             far.disarm()

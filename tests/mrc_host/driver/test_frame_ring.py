@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import select
 import socket
 from collections.abc import Iterator
@@ -73,6 +74,47 @@ def test_only_who_sleeps_is_woken(ends: Ends) -> None:
     near.flush()
     assert not watch.poll(0)
     watch.close()
+
+
+def test_a_sleeper_is_woken_however_often_it_was_before(ends: Ends) -> None:
+    """More often than the pipe has bytes."""
+    near, far = ends
+    watch = select.epoll()
+    watch.register(far.fileno(), select.EPOLLIN | select.EPOLLET)
+    for _ in range(70_000):
+        assert watch.poll(1)
+        far.hear()
+        received(far)
+        assert far.arm()
+        near.send(b"frame")
+        near.flush()
+    watch.close()
+
+
+def test_an_end_that_is_not_heard_by_the_other_goes_on(ring_class: Any) -> None:
+    """The other has filled the pipes and taken care that it waits in each itself."""
+    with FrameRings(1 << 14) as rings:
+        near, far = (ring_class(end.map(), end.receiving, end.bell, end.other_bell) for end in rings.ends)
+        for ring in (near, far):
+            ring.connect(-1, 4000)
+            ring.stand_aside(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(rings.ends[1].other_bell, bytes(4096))
+        for _ in range(70_000):  # until its pipe is full, too
+            far.arm()
+            near.send(b"frame")
+            near.flush()
+            received(far)
+        for descriptor in rings.ends[1].descriptors:
+            os.set_blocking(descriptor, True)
+        far.arm()
+        near.send(b"last")
+        near.flush()
+        assert received(far) == [b"last"]
+        while not near.hear():
+            pass
+        assert not select.select([near.fileno()], [], [], 0)[0]
 
 
 def fill(ring: Any) -> int:
