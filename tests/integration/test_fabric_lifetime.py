@@ -17,6 +17,7 @@ from pyroute2 import IPRoute
 
 from controller.client import ControllerClient
 from controller.command_line import companion
+from tests.integration import cleaning
 from tests.integration.names import own
 from tests.integration.traces import Traces, wait_until_gone
 from tests.waiting import until
@@ -43,9 +44,10 @@ def small(name: str = NAME, **numbers: int) -> Fabric:
 def traces() -> Iterator[Traces]:
     """Fails the test that leaves something behind, and tidies up after it."""
     found = Traces(NAME)
-    yield found
-    left = found.left()
-    cleanup.clean(NAME, force=True)
+    with cleaning.alone():
+        yield found
+        left = found.left()
+        cleanup.clean(NAME, force=True)
     assert left == []
 
 

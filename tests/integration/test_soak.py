@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration import cleaning
 from tests.integration.names import own
 from tests.soak_kill.fabric_process import Owner
 from tests.soak_kill.flow import SoakFlow
@@ -72,9 +73,10 @@ async def _two_at_once(folder: Path, doomed: str, spared: str) -> tuple[list[str
     await _at_work(*flows.values())
     traces = Traces(doomed)
     traces.note()
-    cleanup.kill({owners[doomed].pid: lambda: True})
-    await owners[doomed].ended()
-    assert await asyncio.to_thread(cleanup.clean, doomed)
+    with cleaning.alone():
+        cleanup.kill({owners[doomed].pid: lambda: True})
+        await owners[doomed].ended()
+        assert await asyncio.to_thread(cleanup.clean, doomed)
     assert await asyncio.to_thread(traces.left) == []
     await _at_work(flows[spared])
     for flow in flows.values():

@@ -17,7 +17,7 @@ from mrc_lab.reports.perfetto.convert import convert
 from mrc_lab.top.rows import VIEWS
 from mrc_lab.top.sampling import FabricSampler
 from tests.controller.serving import certificate, free_port, token_file
-from tests.integration import other_user
+from tests.integration import cleaning, other_user
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_D, Terminal
 from tests.integration.traces import Traces, wait_until_gone
@@ -67,6 +67,12 @@ def at_prompt(name: str, *commands: str) -> str:
 
 def _ended(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    with cleaning.alone():
+        yield
 
 
 @pytest.fixture
@@ -262,6 +268,7 @@ def test_two_fabrics_are_selected_by_name(fabric: Standing):
         cleanup.clean(other.name, force=True)
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("victims", ["owner", "switches", "controller", "agents", "all"])
 def test_down_leaves_nothing_after_any_crash(fabric: Standing, victims: str):
     fabric.up()
@@ -287,6 +294,7 @@ def test_earlier_crashes_are_reported_to_a_joining_prompt(fabric: Standing, capf
     fabric.down()
 
 
+@pytest.mark.usefixtures("alone")
 def test_the_doctor_cleans_up_after_a_kill(fabric: Standing):
     fabric.up()
     shell = next(record.pid for record in RunDirectory(fabric.name).records() if record.name == "shell-h1")
