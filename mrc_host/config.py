@@ -82,6 +82,7 @@ class Dscp:
     trimmed: int = 12
     trimmed_lasthop: int = 16
     control: int = 46
+    adaptive: int = 24  # data of RC_AR, for which switches choose among uplinks packet by packet
 
 
 SPRAYING: Final = ("reactive", "oblivious")
@@ -99,6 +100,8 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "plane_skew_limit": (1, 1 << 30),
     "reorder_fraction": (0, 1600),
     "tail_probe_min": (1, _HOUR),
+    "rto_low": (1, _HOUR),
+    "rto_high": (1, _HOUR),
     "recovery_delay": (0, _HOUR),
     "retransmission_pause": (0, _HOUR),
     "linear_retries": (0, 255),
@@ -164,6 +167,8 @@ class TransportSettings:
     * `tail_probe_min`: shortest probe timeout.
     * `recovery_delay`: shortest time from sending a packet that what arrived later shows to be lost until it is sent
       again; with RC from a NAK until it goes back. Packets that were trimmed or timed out do not wait.
+    * `rto_low`, `rto_high`: shortest timeouts of RC_SR with at most three packets in flight, and with more (IRN, Mittal
+      et al., SIGCOMM 2018, section 4.1); of RC_AR always the second.
     * `retransmission_pause`: how long an MRC queue pair sends nothing new for each packet that it sends again.
     * `linear_retries`: how often the ACK timeout is repeated before it doubles.
     * `max_backoff`: how often it doubles.
@@ -217,6 +222,8 @@ class TransportSettings:
     plane_skew_limit: int = 8
     reorder_fraction: int = 25
     tail_probe_min: int = 100_000
+    rto_low: int = 100_000
+    rto_high: int = 320_000
     recovery_delay: int = 0
     retransmission_pause: int = 0
     linear_retries: int = 7

@@ -22,7 +22,9 @@ class QpType(enum.Enum):
     """Transport service of a queue pair."""
 
     MRC = "mrc"  # sprays every write over the active set of paths (docs/protocol.md §2, §3)
-    RC = "rc"  # RoCEv2 reliable connection: one path, go-back-N; the baseline
+    RC = "rc"  # RoCEv2 reliable connection: one path, go-back-N; a baseline, as are the following
+    RC_SR = "rc_sr"  # the same with selective repeat
+    RC_AR = "rc_ar"  # selective repeat by timeout alone, over paths that switches choose for each packet
 
 
 class QpState(enum.Enum):

@@ -93,6 +93,10 @@ class ReceiveState:
 
     carries: bool
     """Whether the receiver places packets that need no decision; at first it does."""
+    hashed: bool
+    """Whether packets have no outer header, whatever the entropy format of the NIC; at first they have that."""
+    in_order: bool
+    """Whether a packet ahead of the expected one makes a SACK due; at first it does not."""
     units: int
     """Received bytes in units of 256, duplicates included; Python adds those."""
     pending_bytes: int

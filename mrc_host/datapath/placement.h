@@ -52,7 +52,7 @@ static int read_packet(Packet *packet, const Flow *flow, const FramePieces *fram
         .word = get32(bth + 8), .plane = plane,
     };
     size_t at = (size_t)(packet->reth + 16 - frame->head), pad = bth[1] >> 4 & 3;
-    if (packet->kind > ONLY || packet->kind == LAST_IMM || packet->word & RTX || !flow->carried || at + pad >= flow->end)
+    if (packet->kind > ONLY || packet->kind == LAST_IMM || packet->word & RTX || at + pad >= flow->end)
         return 0;
     return find_payload(&packet->payload, frame, at, flow->end - at - pad);
 }

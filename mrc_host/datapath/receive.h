@@ -58,7 +58,7 @@ static ReceiveState *state_of(const Receiver *receiver, int port, const Flow *fl
     if (flow->end - flow->start < 36 || bth[1] & 0x0F || (get16(bth + 2) & 0x7FFF) != 0x7FFF)
         return NULL;
     ReceiveState *found = find_state(&receiver->table, get32(bth + 4));
-    if (!found || !found->carries || port >= found->planes)
+    if (!found || !found->carries || port >= found->planes || !(found->hashed ? !flow->routed : flow->carried))
         return NULL;
     return is_from(flow, found->source, found->source_length) ? found : NULL;
 }

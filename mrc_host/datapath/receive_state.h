@@ -2,7 +2,8 @@
  *
  * A responder creates it for its whole life. `placement.h` adds the packets that it places, and Python, which reads this state at any
  * time, those that it places itself (`add`). While `carries` is false, none is placed here. How far ahead of the expected PSN packets
- * are accepted, `reach`, determines the size of the bitmap.
+ * are accepted, `reach`, determines the size of the bitmap. Packets of a `hashed` queue pair have no outer header, whatever the
+ * NIC's entropy format is. Where they come `in_order`, one ahead of the expected one shows a loss, and makes a SACK due.
  */
 #ifndef MRC_RECEIVE_STATE_H
 #define MRC_RECEIVE_STATE_H
@@ -49,7 +50,7 @@ struct ReceiveState {
     ReceiveState *next; /* of its bucket */
     uint32_t qpn, mtu, threshold;
     int32_t reach;
-    char carries;
+    char carries, hashed, in_order;
     uint8_t planes, source_length, source[16];
     int64_t first_psn, next_psn, max_psn, ack_requested, held_up;
     uint64_t arrived, out_of_order, units, pending_bytes;
@@ -113,7 +114,7 @@ static inline int makes_sack_due(ReceiveState *state, const Arrival *arrival) {
         due = 1;
     }
     state->pending_bytes += arrival->size > LEAST_COUNTED ? arrival->size : LEAST_COUNTED;
-    due |= state->pending_bytes >= state->threshold;
+    due |= state->pending_bytes >= state->threshold || (state->in_order && arrival->psn >= state->next_psn);
     if (due)
         state->pending_bytes = 0;
     return due;

@@ -203,6 +203,8 @@ static PyMethodDef receive_state_methods[] = {
 
 static PyMemberDef receive_state_members[] = {
     {"carries", T_BOOL, offsetof(ReceiveState, carries), 0, "Whether packets are placed without Python."},
+    {"hashed", T_BOOL, offsetof(ReceiveState, hashed), 0, "Whether packets have no outer header."},
+    {"in_order", T_BOOL, offsetof(ReceiveState, in_order), 0, "Whether one ahead of the expected one makes a SACK due."},
     {"first_psn", T_LONGLONG, offsetof(ReceiveState, first_psn), READONLY, "First PSN of this life."},
     {"next_psn", T_LONGLONG, offsetof(ReceiveState, next_psn), READONLY, "The expected PSN: cumulative PSN + 1."},
     {"max_psn", T_LONGLONG, offsetof(ReceiveState, max_psn), READONLY, "The newest PSN that arrived."},

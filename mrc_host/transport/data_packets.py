@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.peer_frames import NO_TRIM, PeerFrames
+from mrc_host.transport.peer_frames import NO_TRIM, FrameTemplates
 from mrc_host.transport.queue_pair_interfaces import Connection
 from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.work import Wqe
@@ -28,7 +28,7 @@ class DataPackets:
         "_trimmable",
     )
 
-    def __init__(self, connection: Connection, frames: PeerFrames) -> None:
+    def __init__(self, connection: Connection, frames: FrameTemplates) -> None:
         attributes, settings = connection.attributes, connection.nic.settings
         self._frames = frames
         self._datapath = connection.nic.datapath
@@ -45,18 +45,32 @@ class DataPackets:
         size = wqe.length - offset
         last = size <= self._mtu
         if last:
-            record.kind = opcodes.segment_kind(offset == 0, True, wqe.with_imm)
-            record.weight = control.nominal_size((_IMM_SIZE if wqe.with_imm else _DATA_SIZE) + (size + 3 & ~3))
             wqe.last_psn = record.psn
+            self._fill_last(record, wqe, offset, size)
         else:
             size = self._mtu
             record.kind = opcodes.MIDDLE if offset else 0
             record.weight = self._full_weight
+            record.wqe = wqe
+            record.offset = offset
+            record.size = size
         wqe.offset = offset + size
+        return last
+
+    def last_segment(self, wqe: Wqe) -> SentPacket:
+        """The last packet of a message whose segments were all sent."""
+        record = SentPacket()
+        record.psn = wqe.last_psn
+        offset = (wqe.last_psn - wqe.first_psn) * self._mtu
+        self._fill_last(record, wqe, offset, wqe.length - offset)
+        return record
+
+    def _fill_last(self, record: SentPacket, wqe: Wqe, offset: int, size: int) -> None:
+        record.kind = opcodes.segment_kind(offset == 0, True, wqe.with_imm)
+        record.weight = control.nominal_size((_IMM_SIZE if wqe.with_imm else _DATA_SIZE) + (size + 3 & ~3))
         record.wqe = wqe
         record.offset = offset
         record.size = size
-        return last
 
     def begin(self, wqe: Wqe) -> None:
         """The first segment of a message is about to be sent, and its message numbers are known."""

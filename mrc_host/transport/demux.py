@@ -20,15 +20,8 @@ from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest
 from mrc_host.wire.encap import Drop, Flow
 
-_MRC_OPCODES: Final = frozenset(
-    (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
-     opcodes.PROBE)
-)  # fmt: skip
 _PARTITION: Final = headers.PKEY & 0x7FFF  # the other bit means full member, which we are: so both kinds may arrive
 _bth: Final = headers.bth.unpack_from
-_RC_OPCODES: Final = frozenset(
-    (*range(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1), opcodes.RC_ACK, opcodes.RC_CNP)
-)
 _ENDPOINT_OPCODES: Final = frozenset((opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE))
 
 
@@ -89,8 +82,7 @@ class Demultiplexer:
         trace = nic.trace
         if trace is not None:
             trace.received(port, frame, flow, now)
-        mrc = opcode in _MRC_OPCODES
-        if not mrc and opcode not in _RC_OPCODES:
+        if opcode not in opcodes.OF_MRC and opcode not in opcodes.OF_RC:
             if opcode in _ENDPOINT_OPCODES:
                 return self._receive_endpoint(opcode, frame, flow, port, now)
             return Drop.OPCODE
@@ -104,7 +96,7 @@ class Demultiplexer:
             return Drop.QP_STATE
         if peer.address != flow.source:
             return Drop.WRONG_SOURCE
-        if mrc != qp.mrc or flow.srv6 != (mrc and nic.srv6):
+        if opcode not in qp.opcodes or flow.srv6 != (qp.source_routed and nic.srv6):
             return Drop.WRONG_TRANSPORT
         return qp.receive(opcode, view, flow, port, now)
 
@@ -113,7 +105,7 @@ class Demultiplexer:
         peer = self._peers.get(flow.source)
         if peer is None or flow.trimmed or flow.srv6 != self._nic.srv6:
             return
-        if (opcode > opcodes.WRITE_ONLY_IMM and opcode != opcodes.PROBE) or opcode in _RC_OPCODES:
+        if (opcode > opcodes.WRITE_ONLY_IMM and opcode != opcodes.PROBE) or opcode in opcodes.OF_RC:
             return
         if qp is not None:
             qp.receive_late(opcode, frame, flow, peer, now)

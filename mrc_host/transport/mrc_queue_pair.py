@@ -11,6 +11,8 @@ from typing import Final
 
 from mrc_host.transport.answer_port import AnswerPort
 from mrc_host.transport.completion import NicCompletionQueue
+from mrc_host.transport.data_arrival import receive_data
+from mrc_host.transport.naks import failure, refusal
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
@@ -37,28 +39,8 @@ from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.headers import BTH_LENGTH
 from mrc_host.wire.psn import MASK
 
-_NAK_STATUS = {
-    headers.NAK_REMOTE_ACCESS: (
-        CompletionStatus.REMOTE_ACCESS_ERROR,
-        "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
-    ),
-    headers.NAK_INVALID_REQUEST: (
-        CompletionStatus.REMOTE_INVALID_REQUEST_ERROR,
-        "The peer refused the write: its queue pair takes none (remote_write), or the request was malformed.",
-    ),
-    headers.NAK_REMOTE_OPERATION: (
-        CompletionStatus.REMOTE_OPERATION_ERROR,
-        "The peer could not carry out the request: too many WRITE_WITH_IMM in flight.",
-    ),
-}
 _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
 _MIN_PATHS: Final = 4  # per plane, however small the window that the hints imply
-_TS_FLAG: Final = headers.TS_PRESENT >> 24
-_DATA_SIZE: Final = headers.data_ts.size
-_data: Final = headers.data_ts.unpack_from
-_data_imm: Final = headers.data_ts_imm.unpack_from
-_plain: Final = headers.data_plain.unpack_from
-_plain_imm: Final = headers.data_plain_imm.unpack_from
 
 
 class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
@@ -172,37 +154,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return self._receive_control(responder, opcode, frame, flow, port, now)
         if not self.running:
             return self._repeat_nak(opcode, frame, flow, now)
-        start = flow.start
         if flow.trimmed:
-            *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
+            *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, flow.start)
             return responder.acks.trimmed(word, stamp, flow, flow.dscp == self.nic.settings.dscp.trimmed_lasthop)
-        kind = opcode - opcodes.WRITE_FIRST
-        with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
-        imm = stamp = 0
-        flags: int  # annotated because struct returns Any
-        if frame[start + 8] & _TS_FLAG:
-            if with_imm:
-                _o, flags, _k, _q, word, rqmsn, msn, stamp, _t, address, rkey, length, imm = _data_imm(frame, start)
-                body = start + headers.data_ts_imm.size
-            else:
-                _o, flags, _k, _q, word, rqmsn, msn, stamp, _t, address, rkey, length = _data(frame, start)
-                body = start + _DATA_SIZE
-        elif with_imm:
-            _o, flags, _k, _q, word, rqmsn, msn, address, rkey, length, imm = _plain_imm(frame, start)
-            body = start + headers.data_plain_imm.size
-        else:
-            _o, flags, _k, _q, word, rqmsn, msn, address, rkey, length = _plain(frame, start)
-            body = start + headers.data_plain.size
-        end = flow.end - (flags >> 4 & 3)
-        if end <= body and (end < body or length or kind < opcodes.ONLY):  # only the whole of an empty message is empty
-            return Drop.MALFORMED
-        solicited = False
-        if with_imm:
-            solicited = flags & self._solicited != 0
-        payload = frame[body:end]
-        return responder.receive(
-            kind, word, rqmsn, msn, stamp, address, rkey, length, imm, payload, flow, port, solicited
-        )
+        return receive_data(responder, opcode, frame, flow, port, self._solicited)
 
     def _receive_control(
         self, responder: Responder, opcode: int, frame: memoryview, flow: Flow, port: int, now: int
@@ -237,9 +192,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             nak = last >> 24 & 0xE0 == headers.SYNDROME_NAK
             drop = requester.acks.on_ack(word & MASK, nak, last & 0xFFFFFF, now)
             if drop is None and nak:
-                known = _NAK_STATUS.get(last >> 24)
-                status, text = known or (CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {last >> 24:#x}.")
-                self.enter_error(status, text, now)
+                self.enter_error(*failure(last >> 24), now)
         else:
             return Drop.OPCODE
         if drop is not None:
@@ -296,8 +249,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             self.stats.access_refused += 1
         else:
             self.stats.operation_refused += 1
-        text = _NAK_STATUS[syndrome][1].replace("The peer refused", "This NIC refused the peer")
-        self.enter_error(CompletionStatus.FLUSHED, text, self.nic.now)
+        self.enter_error(CompletionStatus.FLUSHED, refusal(syndrome), self.nic.now)
         self.offer_control()
 
     def fail_responder(self, reason: str) -> None:

@@ -7,7 +7,10 @@ differ.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import trait
 
 from mrc_host.config import Destination
 from mrc_host.transport.entropy_values import EntropyValues
@@ -25,7 +28,18 @@ NO_TRIM: Final = 3  # data class, but not to be trimmed: probes, and data for pe
 _CLASSES: Final = 4
 
 
-class PeerFrames:
+@trait
+class FrameTemplates(ABC):
+    """What precedes the BTH of frames to one NIC."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def template(self, index: int, kind: int) -> native.Template:
+        """That of frames of class `kind` with entropy value number `index`."""
+
+
+class PeerFrames(FrameTemplates):
     """Those to one destination, by the index of their entropy value among `evs`, which may become more."""
 
     __slots__ = ("_addresses", "_destination", "_evs", "_nic", "_templates")

@@ -33,8 +33,15 @@ from mrc_host.verbs_types import (
     QpType,
     WorkRequest,
 )
+from mrc_host.wire import opcodes
 from mrc_host.wire.encap import Drop, Flow
 
+_OPCODES = {
+    QpType.MRC: opcodes.OF_MRC,
+    QpType.RC: opcodes.OF_RC,
+    QpType.RC_SR: opcodes.OF_SELECTIVE_REPEAT,
+    QpType.RC_AR: opcodes.OF_SELECTIVE_REPEAT,
+}
 _NOTHING_COUNTED = QpCounters()
 _GAUGES = tuple(info.name for info in at_level(Level.QP) if info.gauge)
 MAX_MPR = 255
@@ -89,14 +96,15 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         "initial",
         "kind",
         "life",
-        "mrc",
         "nic",
+        "opcodes",
         "pd",
         "qpn",
         "recv_cq",
         "running",
         "send_cq",
         "sends",
+        "source_routed",
         "state",
         "stats",
     )
@@ -120,7 +128,8 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.recv_cq = recv_cq
         self.initial = attributes  # what the next life starts from
         self.life = Incarnation(qpn, attributes, nic.psn_rng.getrandbits(24))
-        self.mrc = kind is QpType.MRC
+        self.opcodes = _OPCODES[kind]  # of the packets it may receive
+        self.source_routed = kind is QpType.MRC  # they have an outer header, if the NIC's entropy format has one
         self.state = QpState.RESET
         self.running = False  # state is RTR or RTS
         self.stats = QpStats()

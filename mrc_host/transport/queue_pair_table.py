@@ -30,6 +30,7 @@ from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair, check_attributes
 from mrc_host.transport.roce.qp import RcQueuePair
+from mrc_host.transport.roce.selective_qp import SelectiveQueuePair
 from mrc_host.verbs_types import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire.encap import SRH_LENGTH
 
@@ -107,8 +108,14 @@ class QueuePairTable:
         qpn = self._draw_qpn()
         while qpn in self.by_qpn or qpn in self._retired:
             qpn = self._draw_qpn()
-        make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
-        self.by_qpn[qpn] = made = make(self._nic, qpn, pd, sends, receives, attributes)
+        made: NicQueuePair
+        if qp_type is QpType.MRC:
+            made = MrcQueuePair(self._nic, qpn, pd, sends, receives, attributes)
+        elif qp_type is QpType.RC:
+            made = RcQueuePair(self._nic, qpn, pd, sends, receives, attributes)
+        else:
+            made = SelectiveQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
+        self.by_qpn[qpn] = made
         for each in (made.initial, made.attributes):
             self._count_profiles(each, 1)
         sends.users += 1

@@ -45,3 +45,9 @@ def segment_kind(first: bool, last: bool, imm: bool) -> int:
         return 0 if first else MIDDLE
     kind = ONLY if first else LAST
     return kind + 1 if imm else kind
+
+
+OF_MRC: Final = frozenset((*range(WRITE_FIRST, WRITE_ONLY_IMM + 1), TRANSPORT_ACK, SACK, NACK, PROBE))
+OF_RC: Final = frozenset((*range(RC_WRITE_FIRST, RC_WRITE_ONLY_IMM + 1), RC_ACK, RC_CNP))
+OF_SELECTIVE_REPEAT: Final = OF_MRC - {PROBE} | {RC_CNP}
+"""Those of RC_SR and RC_AR: MRC's formats, and RoCE's congestion notification."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.naks import failure
 from mrc_host.transport.queue_pair_interfaces import RequesterOwner
 from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.stats import QpStats
-from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import headers
 from mrc_host.wire.psn import expand
 
@@ -72,20 +72,8 @@ class RcAckProcessing:
         elif syndrome == headers.NAK_SEQUENCE:
             self._stats.sequence_errors += 1
             self._go_back_later(now)
-        elif syndrome == headers.NAK_REMOTE_ACCESS:
-            self._owner.enter_error(
-                CompletionStatus.REMOTE_ACCESS_ERROR,
-                "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
-                now,
-            )
-        elif syndrome == headers.NAK_INVALID_REQUEST:
-            self._owner.enter_error(
-                CompletionStatus.REMOTE_INVALID_REQUEST_ERROR,
-                "The peer refused the write: its queue pair takes none (remote_write), or the request was malformed.",
-                now,
-            )
         else:
-            self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
+            self._owner.enter_error(*failure(syndrome), now)
 
     def _go_back_later(self, now: int) -> None:
         """Go back once the recovery delay is over."""

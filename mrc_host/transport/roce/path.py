@@ -35,15 +35,20 @@ class RcPath:
 
     __slots__ = ("_data_dscp", "_nic", "_peer", "_sport", "_templates", "port")
 
-    def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0) -> None:
-        """`sport`: the source port of what this end sends, 0 for that of the hash."""
+    def __init__(
+        self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0, adaptive: bool = False
+    ) -> None:
+        """`sport`: the source port of what this end sends, 0 for that of the hash.
+
+        With `adaptive`, data has the traffic class for which switches choose a path packet by packet.
+        """
         chosen = path_hash(nic.config.address, qpn, peer.address, remote_qpn)
         planes = [p for p in range(len(peer.paths.members)) if peer.paths.planes >> p & 1]
         self.port = planes[chosen % len(planes)]
         self._sport = sport or _FIRST_SPORT | chosen >> 16 & 0x3FFF
         self._nic = nic
         self._peer = peer
-        self._data_dscp = nic.settings.dscp.no_trim
+        self._data_dscp = nic.settings.dscp.adaptive if adaptive else nic.settings.dscp.no_trim
         self._templates: dict[bool, native.Template] = {}  # by whether they are of the control class
 
     @property

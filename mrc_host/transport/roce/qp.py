@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport import algorithms
 from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
+from mrc_host.transport.dcqcn import CnpGenerator
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.roce.path import RcPath
+from mrc_host.transport.roce.rate_control import cnp_generator
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
 from mrc_host.verbs_types import (
@@ -53,10 +53,7 @@ class RcQueuePair(NicQueuePair):
         self._path = RcPath(self.nic, self.connected_peer(), self.qpn, self.remote_qpn, self.attributes.udp_sport)
         source = self.connected_peer().address
         self._responder = RcResponder(self, self.connection(), self._path, source, first_psn)
-        name = algorithms.choose(self.attributes, self.nic.transport, False)
-        if algorithms.find(self.nic.algorithms, name, False).cnp:
-            profile = self.nic.transport.dcqcn
-            self._cnp = CnpGenerator(DcqcnParameters.for_line(self._path.rate_bps, profile=profile).cnp_interval)
+        self._cnp = cnp_generator(self.connection(), self._path)
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: create the sending half."""

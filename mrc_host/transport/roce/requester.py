@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport import algorithms
-from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.roce.ack_processing import RcAckProcessing
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.roce.path import RcPath
+from mrc_host.transport.roce.rate_control import controller
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.verbs_types import CompletionStatus
@@ -28,18 +27,6 @@ from mrc_host.wire.psn import MASK
 
 _ACK_EVERY: Final = 8  # packets between acknowledgement requests
 _SLOW: Final = 4 * _ACK_EVERY  # if fewer packets fit into the ACK timeout, each requests an acknowledgement
-
-
-def _controller(connection: Connection, path: RcPath) -> CongestionControl:
-    """The controller of a queue pair; each has its own, because it is a single flow."""
-    attributes, nic = connection.attributes, connection.nic
-    settings = nic.transport
-    algorithm = algorithms.find(nic.algorithms, algorithms.choose(attributes, settings, False), False)
-    window = settings.default_window if attributes.congestion_window is None else attributes.congestion_window
-    parameters = LinkParameters(
-        path.rate_bps, settings.base_rtt, attributes.path_mtu, window, settings.trimming, dcqcn=settings.dcqcn
-    )
-    return algorithm.make(parameters)
 
 
 class RcRequester:
@@ -56,7 +43,7 @@ class RcRequester:
         self._mtu = connection.attributes.path_mtu
         self.last_sent = 0
         # parts
-        self.cc = _controller(connection, path)
+        self.cc = controller(connection, path)
         self.sent = GoBackN(sends, self.cc, self._mtu, first_psn)
         self._timer = RcRetransmissionTimer(RetryPolicy.of(connection))
         self._packets = RcDataPackets(path, connection.remote_qpn, connection.nic.datapath)
