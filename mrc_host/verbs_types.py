@@ -25,6 +25,12 @@ class QpType(enum.Enum):
     RC = "rc"  # RoCEv2 reliable connection: one path, go-back-N; a baseline, as are the following
     RC_SR = "rc_sr"  # the same with selective repeat
     RC_AR = "rc_ar"  # selective repeat by timeout alone, over paths that switches choose for each packet
+    UET = "uet"  # Ultra Ethernet's: sprays as MRC does, by entropy values that came back, and knows no paths
+
+    @property
+    def source_routed(self) -> bool:
+        """Whether an entropy value names the path of each packet; otherwise the switches choose it."""
+        return self in (QpType.MRC, QpType.UET)
 
 
 class QpState(enum.Enum):

@@ -19,11 +19,12 @@ from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import NicQueuePair
-from mrc_host.transport.queue_pair_interfaces import MrcRequesterOwner, MrcResponderOwner
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, MrcRequesterOwner, MrcResponderOwner
 from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
+from mrc_host.transport.uet import AnyPath, Reps
 from mrc_host.verbs_types import (
     CompletionStatus,
     PathEvent,
@@ -44,32 +45,39 @@ _MIN_PATHS: Final = 4  # per plane, however small the window that the hints impl
 
 
 class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
-    """Queue pair of type MRC."""
+    """Queue pair of type MRC, or of type UET (``uet``), which knows less of paths."""
 
-    __slots__ = ("_answer", "_nak_pending", "_solicited", "requester", "responder")
+    __slots__ = ("_answer", "_answers", "_nak_pending", "_solicited", "requester", "responder")
 
     def __init__(
         self,
         nic: NicContext,
+        kind: QpType,
         qpn: int,
         pd: int,
         send_cq: NicCompletionQueue,
         recv_cq: NicCompletionQueue,
         attributes: QpAttributes,
     ) -> None:
-        super().__init__(nic, QpType.MRC, qpn, pd, send_cq, recv_cq, attributes)
+        super().__init__(nic, kind, qpn, pd, send_cq, recv_cq, attributes)
         self.requester: Requester | None = None
         self.responder: Responder | None = None
         self._nak_pending = False
         self._solicited = headers.solicited_bit(nic.settings.bth_order)
         self._answer = AnswerPort()
+        self._answers: AnswerPaths | None = None  # from RTR on
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         peer = self.connected_peer()
         self._answer = AnswerPort()
+        answers: AnswerPaths = peer.answers
+        threshold = self.nic.transport.sack_threshold
+        if self.kind is QpType.UET:
+            answers, threshold = AnyPath(self.nic, peer), 1
+        self._answers = answers
         self.responder = Responder(
-            self, self.connection(), peer.answers, peer.address, len(peer.paths.members), first_psn
+            self, self.connection(), answers, peer.address, len(peer.paths.members), first_psn, threshold
         )
         peer.join(self, self.remote_qpn, now)
 
@@ -81,6 +89,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if profile is not None:
             universe = resolve(profile, peer.paths, nic.rng)
             peer.planes.refresh()  # there may be paths in planes that had none
+        uet = self.kind is QpType.UET
         paths = PathSet(
             peer.paths.plane_of,
             active_paths=self._expected_paths(peer),
@@ -89,11 +98,11 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             rng=nic.rng,
             listener=self,
             universe=universe,
-            oblivious=settings.spraying == "oblivious",
-            selection=nic.new_path_selection(),
+            oblivious=uet or settings.spraying == "oblivious",
+            selection=Reps(nic, peer.paths.plane_of) if uet else nic.new_path_selection(),
             per_path=peer.paths.values.per_path,
         )
-        self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn)
+        self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn, not uet)
         for index in peer.paths.denied:
             paths.deny(index, True, now)
 
@@ -286,7 +295,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self._nak_pending or (responder is not None and responder.acks.pending()):
             if not self._answer.settled(peer):
                 sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
-                self._answer.choose(peer.answers.port(sweeping))
+                self._answer.choose(self._answers.port(sweeping) if self._answers is not None else 0)
             mask |= self._answer.mask
         if mask:
             self.nic.scheduler.activate_control(self, mask)
@@ -417,8 +426,9 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if requester is None:
             self.offer_control()
             return
+        usable = peer.planes.own() if self.kind is QpType.UET else peer.planes.usable
         for plane in range(len(peer.paths.members)):
-            if peer.paths.planes >> plane & 1 and not peer.planes.usable >> plane & 1:
+            if peer.paths.planes >> plane & 1 and not usable >> plane & 1:
                 requester.flush_plane(plane)
         requester.planes_changed(now)
         requester.timeouts.starving(now)

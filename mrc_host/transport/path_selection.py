@@ -7,8 +7,12 @@ may choose; one object serves one queue pair. Without one, or where it has no ch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from mypy_extensions import mypyc_attr
+
+HOLD: Final = -2
+"""Chosen: no path of this plane."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -23,7 +27,8 @@ class PathSelection:
         """The path for a new packet on `plane`, just before it leaves; -1 lets the paths take turns.
 
         `paths` is the plane's active set, in the order of turns, and must not be changed. A choice that is not usable
-        now (it is out of use, or belongs to another plane) counts as -1. Retransmissions do not ask.
+        now (it is out of use, or belongs to another plane) counts as -1. Retransmissions do not ask. With HOLD nothing
+        leaves on this plane before the next acknowledgement.
         """
         return -1
 
@@ -34,7 +39,7 @@ class PathSelection:
         """A packet of `path` arrived without its payload."""
 
     def on_loss(self, path: int) -> None:
-        """A packet of `path` was declared lost."""
+        """A packet of `path` was declared lost, and not because it was trimmed."""
 
     def on_unusable(self, path: int) -> None:
         """The path is out of use: as bad, or denied by the controller. It may come back without a call."""

@@ -40,13 +40,15 @@ from mypy_extensions import trait
 from mrc_host.transport.path import BAD as BAD
 from mrc_host.transport.path import DENIED, GOOD, OUTSIDE, SKIP, Path
 from mrc_host.transport.path_rings import PathRings
-from mrc_host.transport.path_selection import PathSelection
+from mrc_host.transport.path_selection import HOLD, PathSelection
 from mrc_host.transport.path_weights import PathWeights
 from mrc_host.verbs_types import PathReason, PathState
+from mrc_host.wire.control import NACK_NAMES, NACK_TRIMMED, NACK_TRIMMED_LASTHOP
 
 STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
 _RESHUFFLED: Final = 2  # exchanges per rotation
 _TRIAL: Final = 2  # packets
+_TRIMS: Final = (NACK_NAMES[NACK_TRIMMED], NACK_NAMES[NACK_TRIMMED_LASTHOP])  # reasons of losses
 _Item = TypeVar("_Item")
 
 
@@ -214,6 +216,8 @@ class PathSet:
             chosen = self._chosen(plane, ring)
             if chosen >= 0:
                 return chosen
+            if chosen == HOLD:
+                return -1
         count = len(ring)
         at = self._cursor[plane]
         unskipped = False
@@ -255,11 +259,11 @@ class PathSet:
         return skipped_value
 
     def _chosen(self, plane: int, ring: list[int]) -> int:
-        """What the path selection chooses, if that is usable; otherwise -1."""
+        """What the path selection chooses, if that is usable; HOLD if it wants none; otherwise -1."""
         assert self._selection is not None
         chosen = self._selection.choose(plane, ring)
         if not 0 <= chosen < self._paths * self._per_path:
-            return -1
+            return HOLD if chosen == HOLD else -1
         index = chosen % self._paths
         path = self.each[index]
         if path.state >= BAD or self._plane_of[index] != plane or chosen not in self.values(index):
@@ -391,7 +395,7 @@ class PathSet:
         """A packet with this value was declared lost; this alone does not change its path's state."""
         index = value % self._paths
         self.each[index].lost += 1
-        if self._selection is not None:
+        if self._selection is not None and why not in _TRIMS:
             self._selection.on_loss(value)
         self._listener.packet_lost(index, psn, sent, why)
 

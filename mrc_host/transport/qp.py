@@ -38,6 +38,7 @@ from mrc_host.wire.encap import Drop, Flow
 
 _OPCODES = {
     QpType.MRC: opcodes.OF_MRC,
+    QpType.UET: opcodes.OF_MRC,
     QpType.RC: opcodes.OF_RC,
     QpType.RC_SR: opcodes.OF_SELECTIVE_REPEAT,
     QpType.RC_AR: opcodes.OF_SELECTIVE_REPEAT,
@@ -129,7 +130,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.initial = attributes  # what the next life starts from
         self.life = Incarnation(qpn, attributes, nic.psn_rng.getrandbits(24))
         self.opcodes = _OPCODES[kind]  # of the packets it may receive
-        self.source_routed = kind is QpType.MRC  # they have an outer header, if the NIC's entropy format has one
+        self.source_routed = kind.source_routed  # they have an outer header, if the NIC's entropy format has one
         self.state = QpState.RESET
         self.running = False  # state is RTR or RTS
         self.stats = QpStats()

@@ -172,6 +172,13 @@ class AnswerPaths(ABC):
     __slots__ = ()
 
     @abstractmethod
+    def port(self, anywhere: bool = False) -> int:
+        """Mask of the one port that should carry the next answer; 0 when none can.
+
+        `anywhere`: it is one of many that carry the same information, and may try ports that lost earlier ones.
+        """
+
+    @abstractmethod
     def works(self, index: int, now: int) -> None:
         """A packet on path `index` is known to have arrived."""
 

@@ -109,8 +109,8 @@ class QueuePairTable:
         while qpn in self.by_qpn or qpn in self._retired:
             qpn = self._draw_qpn()
         made: NicQueuePair
-        if qp_type is QpType.MRC:
-            made = MrcQueuePair(self._nic, qpn, pd, sends, receives, attributes)
+        if qp_type.source_routed:
+            made = MrcQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
         elif qp_type is QpType.RC:
             made = RcQueuePair(self._nic, qpn, pd, sends, receives, attributes)
         else:
@@ -220,7 +220,7 @@ class QueuePairTable:
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
         nic = self._nic
         check_attributes(attributes, self.payload_mtu())
-        algorithms.check(nic.algorithms, attributes, nic.transport, kind is QpType.MRC, self._tried)
+        algorithms.check(nic.algorithms, attributes, nic.transport, kind.source_routed, self._tried)
         if attributes.ev_profile and attributes.ev_profile not in nic.ev_profiles:
             raise NotFoundError(f"NIC {nic.config.name} has no EV profile {attributes.ev_profile}.")
 

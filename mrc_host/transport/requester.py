@@ -42,6 +42,7 @@ from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
+_UNBALANCED: Final = 1 << 60
 _RTO_WINDOW: Final = 4  # packets in flight after a timeout, until something is acknowledged
 
 
@@ -52,6 +53,7 @@ class Requester(DataToSend):
         "_attribution",
         "_balance",
         "_current",
+        "_knows_planes",
         "_loss",
         "_max_wimm",
         "_msn",
@@ -86,7 +88,9 @@ class Requester(DataToSend):
         paths: PathSet,
         sends: SendQueue,
         first_psn: int,
+        knows_planes: bool = True,
     ) -> None:
+        """Without `knows_planes` (``uet``) a free port with a link is all that a packet needs."""
         attributes, nic, stats = connection.attributes, connection.nic, connection.stats
         settings = nic.transport
         planes = len(peer.paths.members)
@@ -105,9 +109,9 @@ class Requester(DataToSend):
         self.window = SendWindow(owner, connection, link, peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
-        self._balance = PlaneBalance(
-            settings.plane_skew_limit, self._mtu, peer.paths.planes, nic.waited_by_plane, nic.port_stats
-        )
+        self._knows_planes = knows_planes
+        burst = settings.plane_skew_limit if knows_planes else _UNBALANCED
+        self._balance = PlaneBalance(burst, self._mtu, peer.paths.planes, nic.waited_by_plane, nic.port_stats)
         self._packets = DataPackets(connection, peer.frames)
         self._loss = LossDetection(
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
@@ -180,14 +184,14 @@ class Requester(DataToSend):
         peer could not report that its port is up again.
         """
         paths = self.paths
-        if self.timer.hopeless():
+        if not self._knows_planes or self.timer.hopeless():
             return self._planes.own() & paths.open_planes
         usable = self._planes.usable
         return usable & paths.good_planes or usable & paths.open_planes
 
     def _data_planes(self) -> int:
         """Planes on which data may leave: without those of slow ports, unless there are no others or all seems lost."""
-        planes, retired = self.open_planes(), self._planes.retired
+        planes, retired = self.open_planes(), self._planes.retired if self._knows_planes else 0
         return planes & ~retired or planes if retired and not self.timer.retries else planes
 
     def _may_start(self) -> bool:
@@ -284,6 +288,8 @@ class Requester(DataToSend):
         record = self.sent.next_lost()
         if record is None:
             return None
+        if not self._knows_planes:
+            return self._send_again(record, plane, self.paths.next(plane, -1), now)
         tried = record.tried | 1 << int(record.plane)
         left = planes & ~tried
         if not left:
@@ -300,7 +306,10 @@ class Requester(DataToSend):
             if not left >> plane & 1:
                 return None
         record.tried = tried
-        value = self._other_path(plane, record)
+        return self._send_again(record, plane, self._other_path(plane, record), now)
+
+    def _send_again(self, record: SentPacket, plane: int, value: int, now: int) -> bytes | None:
+        """Send a lost packet on `plane` with this entropy value; None if that is -1."""
         wqe = record.wqe
         if value < 0 or wqe is None:
             return None

@@ -73,8 +73,9 @@ class Responder:
         source: bytes,
         planes: int,
         first_psn: int,
+        sack_threshold: int,
     ) -> None:
-        """`source` is the peer's address."""
+        """`source` is the peer's address; a SACK is due after `sack_threshold` bytes."""
         attributes, settings = connection.attributes, connection.nic.transport
         self._owner = owner
         self._nic = connection.nic
@@ -86,7 +87,7 @@ class Responder:
         self._reach = min(window, settings.bitmap_range * 128)  # PSNs ahead of the cumulative one that are accepted
         self._max_open = settings.max_inflight_messages
         self.received: native.ReceiveState = connection.nic.datapath.receive_state(
-            connection.qpn, source, first_psn, self._mtu, self._reach, settings.sack_threshold, planes
+            connection.qpn, source, first_psn, self._mtu, self._reach, sack_threshold, planes
         )
         self.counts = ArrivalCounts(connection.stats, self.received)
         self.received.carries = not settings.always_skip_marks  # these count what each packet of a path says

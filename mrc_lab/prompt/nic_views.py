@@ -12,6 +12,7 @@ from typing import Any
 
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import NotFoundError
+from mrc_host.verbs_types import QpType
 from mrc_lab.commands.listing import Column, Listing, Row
 from mrc_lab.errors import ExperimentError
 from topologies import addressing
@@ -278,7 +279,7 @@ def _state(row: Row) -> str:
 def _by_ev(source: str, destination: str, ask: Ask) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
     for qp in ask(source, "qps"):
-        if qp["type"] == "mrc" and qp["remote"].rpartition(":")[0] == destination:
+        if QpType(qp["type"]).source_routed and qp["remote"].rpartition(":")[0] == destination:
             for path in ask(source, "qp_paths", qpn=qp["qpn"]):
                 found.setdefault(path["ev"], []).append(path)
     return found

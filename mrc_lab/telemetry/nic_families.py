@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from mrc_host.counters import RTT_BUCKETS, CounterInfo, Level, at_level, rtt_name
 from mrc_host.driver.nic_port import PortStatus
-from mrc_host.verbs_types import PathState, QpType
+from mrc_host.verbs_types import PathState
 from mrc_lab.telemetry.family_set import Family, FamilySet
 from mrc_lab.telemetry.readings import NicReading, QueuePairReading
 from topologies.fabric import Fabric
@@ -186,7 +186,7 @@ def _families_of(level: Level, info: CounterInfo) -> Iterator[tuple[Family, str]
 
 def _add_sums(found: FamilySet, device: str, pairs: Iterable[QueuePairReading]) -> None:
     """Paths by state, and windows, of all MRC queue pairs of a NIC; no window where there are none."""
-    ours = [pair.counters for pair in pairs if pair.type is QpType.MRC]
+    ours = [pair.counters for pair in pairs if pair.type.source_routed]
     for state in PathState:
         found.add(PATHS, (device, state.value), sum(counters.get(f"paths_{state.value}", 0) for counters in ours))
     windows = [counters["cwnd_bytes"] for counters in ours if counters.get("cwnd_bytes")]

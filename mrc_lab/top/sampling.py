@@ -19,7 +19,7 @@ from controller.values import LinkStatus
 from mrc_host.errors import MrcError, NotFoundError
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
 from mrc_host.verbs.remote.connection import AgentConnection
-from mrc_host.verbs_types import PathInfo, QpType
+from mrc_host.verbs_types import PathInfo
 
 TIMEOUT_S: Final = 2.0  # for an agent's answer
 RETRY_S: Final = 5.0  # after it did not come
@@ -102,7 +102,7 @@ def read_host(socket: str) -> HostSample:
             infos = agent.qps()
             for info in infos[:MAX_QUEUE_PAIRS]:
                 try:
-                    paths = agent.qp_paths(info.qpn) if info.type is QpType.MRC else ()
+                    paths = agent.qp_paths(info.qpn) if info.type.source_routed else ()
                 except NotFoundError:  # destroyed since
                     continue
                 pairs.append(QueuePairSample(info, tuple(paths)))

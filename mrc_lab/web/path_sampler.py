@@ -17,7 +17,7 @@ from controller.values import MachineClock
 from mrc_host.errors import MrcError, NotFoundError
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
 from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
-from mrc_host.verbs_types import AsyncEvent, PathInfo, PathState, QpType
+from mrc_host.verbs_types import AsyncEvent, PathInfo, PathState
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.path_events import STATE_LETTERS, summarize
 from mrc_lab.web.records import PairRoutes, PairState, Problem, Route, StateSection, Value
@@ -139,7 +139,7 @@ def read_host(socket: str, since: int | None) -> HostReading:
             pairs = []
             for qp in agent.qps()[:MAX_QUEUE_PAIRS]:
                 remote = qp.remote.rpartition(":")[0]
-                if qp.type is QpType.MRC and remote:
+                if qp.type.source_routed and remote:
                     try:
                         pairs.append(QueuePairPaths(remote, qp, agent.qp_paths(qp.qpn)))
                     except NotFoundError:  # destroyed since

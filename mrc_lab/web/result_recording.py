@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mrc_host.verbs_types import PathEvent, PathReason, PathState, QpType
+from mrc_host.verbs_types import PathEvent, PathReason, PathState
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.loader import load_file
@@ -245,7 +245,7 @@ class _Player:
 
     def _pairs(self) -> Iterator[tuple[str, tuple[Route, ...]]]:
         """Pairs of hosts that flows connect; those of RC have no paths to choose from."""
-        mrc = {tenant.name for tenant in self._case.tenants if tenant.transport.type == QpType.MRC.value}
+        mrc = {tenant.name for tenant in self._case.tenants if tenant.transport.kind.source_routed}
         names = dict.fromkeys(name for one in self._bins for name in one.flows)
         found: dict[str, tuple[Route, ...]] = {}
         for name in names:

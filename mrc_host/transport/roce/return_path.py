@@ -20,6 +20,10 @@ class OnePath(AnswerPaths, FrameTemplates):
     def __init__(self, path: RcPath) -> None:
         self._path = path
 
+    def port(self, anywhere: bool = False) -> int:
+        """Mask of the port."""
+        return 1 << self._path.port
+
     def works(self, index: int, now: int) -> None:
         """Does nothing: there is no choice."""
 

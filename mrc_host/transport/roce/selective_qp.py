@@ -65,7 +65,8 @@ class SelectiveQueuePair(NicQueuePair, MrcResponderOwner):
         path = RcPath(self.nic, peer, self.qpn, self.remote_qpn, self.attributes.udp_sport, self._adaptive)
         ports = len(self.nic.config.ports)
         self._path = path
-        self._responder = Responder(self, self.connection(), OnePath(path), peer.address, ports, first_psn)
+        threshold = self.nic.transport.sack_threshold
+        self._responder = Responder(self, self.connection(), OnePath(path), peer.address, ports, first_psn, threshold)
         received = self._responder.received
         received.hashed = True
         received.in_order = not self._adaptive

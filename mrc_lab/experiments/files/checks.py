@@ -14,6 +14,7 @@ from mrc_common.suggestions import did_you_mean
 from mrc_host import plugins
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
+from mrc_host.verbs_types import QpType
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
@@ -108,8 +109,8 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
     if latest_start(tenant.workload) >= case.duration:
         word = "start" if tenant.workload.start >= case.duration else "starts"
         raise place.error(f"a pair begins when the run is over: see {word}")
-    if part.evs is not None and part.type != "mrc":
-        raise _at(transport, "evs").error("applies to mrc only: rc has one path, and no entropy values")
+    if part.evs is not None and not part.kind.source_routed:
+        raise _at(transport, "evs").error(f"applies to mrc and uet only: {part.type} has no entropy values of paths")
     if part.ev_choice == "coordinated":
         _check_coordination(case, tenant, transport)
     if isinstance(tenant.workload, Writes) and tenant.workload.uplinks:
@@ -129,9 +130,9 @@ def _at(place: Value, name: str) -> Value:
 
 def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
     part, where = tenant.transport, _at(place, "ev_choice")
-    if part.type != "mrc" or isinstance(tenant.workload, Ranks | Replayed):
+    if part.kind is not QpType.MRC or isinstance(tenant.workload, Ranks | Replayed):
         raise where.error(
-            "entropy values are coordinated for flows of mrc only: not for rc, collectives, training or replays"
+            "entropy values are coordinated for flows of mrc only: not for others, collectives, training or replays"
         )
     most = case.fabric.planes * max(case.fabric.t1, case.fabric.t2)
     if part.paths is None or part.paths % case.fabric.planes or part.paths > most:
@@ -142,8 +143,8 @@ def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
 
 def _check_uplinks(tenant: Tenant, load: Writes, fabric: Fabric, place: Value) -> None:
     where = _at(place, "uplinks")
-    if tenant.transport.type != "rc":
-        raise where.error("applies to rc only: mrc chooses its paths itself")
+    if tenant.transport.kind not in (QpType.RC, QpType.RC_SR):
+        raise where.error(f"applies to rc and rc_sr only: the path of {tenant.transport.type} is not ECMP's choice")
     if fabric.planes > 1:
         raise where.error("needs a fabric of one plane: which plane a queue pair is in is drawn when it connects")
     if isinstance(load, Permutation) and load.shift is None:
@@ -200,9 +201,10 @@ def flow_name(source: str, destination: str, seen: Counter[str]) -> str:
 def _check_congestion(part: TransportPart, place: Value) -> None:
     where = _at(place, "congestion")
     name = part.congestion or ""
-    known, other = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}, "rc" if part.type == "mrc" else "mrc"
+    known = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}
+    other = "rc" if part.kind.source_routed else "mrc"
     try:
-        algorithm = algorithms.find(known, name, part.type == "mrc")
+        algorithm = algorithms.find(known, name, part.kind.source_routed)
     except InvalidArgumentError as error:
         hint = f" Or, for {name}, write type: {other} beside it." if name in known else ""
         raise where.error(f"{error}{hint}") from None

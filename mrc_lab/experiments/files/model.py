@@ -36,7 +36,7 @@ from mrc_common.declared.sections import (
     plain_fields,
 )
 from mrc_host.config import SPRAYING, TransportSettings
-from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes
+from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes, QpType
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
@@ -119,18 +119,24 @@ CURVES = ("throughput", "lost", "retransmitted", "retransmit_share")  # metrics 
 class TransportPart:
     """The transport of every flow."""
 
-    type: str = key(Text(("mrc", "rc")), "mrc, or rc for the RoCEv2 baseline", default="mrc")
+    type: str = key(
+        Text(tuple(kind.value for kind in QpType)),
+        "mrc, or a baseline: rc (RoCEv2, go-back-N), rc_sr (selective repeat), rc_ar (adaptive routing), uet",
+        default="mrc",
+    )
     qps: int = key(Integer(1, MAX_QPS), "queue pairs of each flow", default=1)
     paths: int | None = key(
         Integer(1), "entropy values in the active set, the same number in each plane and at least one", default=None
     )
     evs: int | None = key(
         Integer(1, MAX_EVS),
-        "mrc: entropy values that a queue pair has in all, drawn at random; 1 is a single path in a single plane",
+        "mrc, uet: entropy values that a queue pair has in all, drawn at random; 1 is a single path in a single plane",
         default=None,
     )
     congestion: str | None = key(
-        Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
+        Text(),
+        "congestion control: of mrc and uet nscc, fixed or none; of rc, rc_sr and rc_ar dcqcn, fixed or none",
+        default=None,
     )
     spraying: str | None = key(Text(SPRAYING), "whether marks, trims and losses change the paths in use", default=None)
     path_selection: str | None = key(Text(), "mrc: a path selection of a plugin", default=None)
@@ -155,6 +161,11 @@ class TransportPart:
         "further fields of mrc_host.config.TransportSettings",
         default=(),
     )
+
+    @property
+    def kind(self) -> QpType:
+        """The type of the queue pairs."""
+        return QpType(self.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def settings_given(part: TransportPart) -> dict[str, Any]:
     """Fields of `mrc_host.config.TransportSettings` that the file sets."""
     given: dict[str, Any] = dict(part.settings)
     if part.congestion is not None:
-        given["congestion" if part.type == "mrc" else "rc_congestion"] = part.congestion
+        given["congestion" if part.kind.source_routed else "rc_congestion"] = part.congestion
     if part.spraying is not None:
         given["spraying"] = part.spraying
     if part.path_selection is not None:
@@ -66,4 +66,4 @@ def check_transport(tenant: Tenant, nics: TransportPart, fabric_part: FabricPart
     attributes = replace(QpAttributes(), **attributes_given(tenant))
     check_attributes(attributes, fabric.mtu)
     known = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}
-    algorithms.check(known, attributes, settings, tenant.transport.type == "mrc", {})
+    algorithms.check(known, attributes, settings, tenant.transport.kind.source_routed, {})

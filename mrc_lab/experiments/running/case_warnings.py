@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mrc_common.units import show_time
 from mrc_host.config import TransportSettings
+from mrc_host.verbs_types import QpType
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.running.extent import pattern_warnings
@@ -39,7 +40,7 @@ def case_warnings(case: Case, fabric: Fabric, time_scale: float) -> Iterator[str
         yield note
     yield from pattern_warnings(case, fabric)
     yield from _short_runs(case, settings.base_rtt / time_scale)
-    if any(tenant.transport.type == "mrc" for tenant in case.tenants):
+    if any(tenant.transport.kind is QpType.MRC for tenant in case.tenants):
         yield from _short_faults(case, fabric, settings, time_scale)
     yield from psn_range_warnings(case, fabric)
 

@@ -18,7 +18,6 @@ import numpy as np
 from mrc_host.errors import MrcError
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_host.verbs_types import QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import select_hosts
 from mrc_lab.experiments.files.model import Tenant
@@ -84,7 +83,7 @@ class CollectiveLoad:
         self._settings = StreamSettings(
             chunk_bytes=load.chunk,
             slots=load.slots,
-            qp_type=QpType(tenant.transport.type),
+            qp_type=tenant.transport.kind,
             attributes=attributes,
             queue_pairs=1 if load.spread == "parts" else tenant.transport.qps,
             split=load.spread == "split",

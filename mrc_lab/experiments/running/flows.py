@@ -19,7 +19,7 @@ from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_host.verbs_types import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes
 from mrc_lab.experiments.files.checks import flow_name, listed_flows, select_hosts, split_pair
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.transport import attributes_given
@@ -134,7 +134,7 @@ class FlowLoad:
     def __init__(self, tenant: Tenant, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
         self._backend = backend
         self._given = attributes_given(tenant)
-        self._kind = QpType(tenant.transport.type)
+        self._kind = tenant.transport.kind
         self._evs = tenant.transport.evs
         self._coordination: Coordination | None = None
         if tenant.transport.ev_choice == "coordinated":

@@ -12,7 +12,7 @@ from typing import Any
 
 from mrc_common import units
 from mrc_host.transport.psn_range import MAX_MPR, UNIT, mpr_for, range_bytes
-from mrc_host.verbs_types import QpAttributes
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Ranks, Replayed
@@ -32,10 +32,10 @@ def with_psn_range(given: Mapping[str, Any], fabric: Fabric) -> dict[str, Any]:
 
 
 def psn_range_warnings(case: Case, fabric: Fabric) -> Iterator[str]:
-    """One sentence for each tenant of MRC whose queue pairs together cannot fill a NIC's ports."""
+    """One sentence for each tenant, but those of RC, whose queue pairs together cannot fill a NIC's ports."""
     bdp = _bdp(fabric)
     for tenant in case.tenants:
-        if tenant.transport.type == "mrc":
+        if tenant.transport.kind is not QpType.RC:
             attributes = QpAttributes(**with_psn_range(attributes_given(tenant), fabric))
             yield from _warning(tenant, _fewest_qps(tenant, fabric), attributes, bdp)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from mrc_host.errors import MrcError
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_host.verbs_types import QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import message_slots, select_hosts
 from mrc_lab.experiments.files.model import Tenant
@@ -34,7 +33,7 @@ class ReplayLoad:
         slots = message_slots(load, tenant.transport)
         self._messages = ScheduleMessages(
             self._schedule,
-            MessageSettings(slots, tenant.transport.qps, QpType(tenant.transport.type)),
+            MessageSettings(slots, tenant.transport.qps, tenant.transport.kind),
             [open_context(host) for host in self._hosts],
             lambda context: limit_evs(self._attributes, tenant.transport.evs, context),
             seed,
