@@ -1,6 +1,7 @@
 /*
  * Plain IPv6: longest-prefix match, then ECMP among the members of a group. RoCE, MRC with structured entropy values, and the
- * hosts' kernels use it; the hash covers what a sender may vary (flow label, UDP source port) and what names the flow.
+ * hosts' kernels use it; the hash covers what a sender may vary (flow label, UDP source port) and what names the flow. Packets that
+ * are routed adaptively take any member, one of two.
  *
  * A CRC alone is not enough: with different seeds, two switches' hashes of the same fields differ by a constant, so flows that
  * share a path at one switch would share it at the next. Multiplying by a seed of the switch makes the choices independent.
@@ -8,10 +9,13 @@
 #ifndef IPV6_ROUTE_P4
 #define IPV6_ROUTE_P4
 
+#include "adaptive_route.p4"
+
 control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) ipv6_route_counter;
     direct_counter(CounterType.packets_and_bytes) ecmp_seed_counter;
     action_selector(HashAlgorithm.crc32, ECMP_MEMBERS, ECMP_HASH_WIDTH) ecmp;
+    AdaptiveRoute() adaptive;
     bit<32> flow = 0;
     bit<32> factor = 1;
 
@@ -52,14 +56,20 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     apply {
-        ecmp_seed.apply();
-        hash(flow, HashAlgorithm.crc32, 32w0,
-             { hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.flow_label, hdr.ipv6.next_header, meta.l4_src_port, meta.l4_dst_port },
-             64w0x100000000);
-        meta.flow_hash = flow * factor;
+        if (meta.is_adaptive) {
+            random(meta.flow_hash, 32w0, 32w0xffffffff);
+        } else {
+            ecmp_seed.apply();
+            hash(flow, HashAlgorithm.crc32, 32w0,
+                 { hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.flow_label, hdr.ipv6.next_header, meta.l4_src_port, meta.l4_dst_port },
+                 64w0x100000000);
+            meta.flow_hash = flow * factor;
+        }
         // v1model runs no default action on a table with a selector, so a miss is handled here.
         if (!ipv6_route.apply().hit) {
             meta.drop_reason = DropReason.NO_ROUTE;
+        } else if (meta.is_adaptive) {
+            adaptive.apply(hdr, meta, std);
         }
     }
 }

@@ -7,6 +7,7 @@ const bit<32> QUEUES = 4096;                // 8 priorities a port
 const bit<32> USID_LOCAL_SIZE = 16;         // a switch has one uSID; room for several during renumbering
 const bit<32> USID_NEXT_SIZE = 2048;        // 1024 NICs or T0s below, 1024 T1s above
 const bit<32> IPV6_ROUTE_SIZE = 8192;       // NIC and kernel addresses below, a prefix for each other T0
+const bit<32> ADAPTIVE_ROUTE_SIZE = 1024;   // a prefix for each T0 that is reached by a group
 const bit<32> ECMP_MEMBERS = 2048;
 const bit<32> ECMP_HASH_WIDTH = 16;
 const bit<32> ECMP_SEED_SIZE = 16;

@@ -8,8 +8,9 @@ are given in the order of the table's key. Per switch:
 - ``usid_next``: the uSID of every neighbour names a port; on a T0 that is each T1 above and each NIC below.
 - ``ipv6_route``: plain IPv6 for RoCE and the hosts' kernels (``ip_routes``). A T0 knows its NICs and their kernel
   addresses; the /64 of another T0 leads down where it is below, and else up to an ECMP group.
+- ``adaptive_route``: where a group leads, once more, for the second of two members that adaptive routing draws.
 - ``ecmp_seed``: a seed of its own for the switch's hash.
-- ``traffic_class``: DSCP roles that overtake data.
+- ``traffic_class``: DSCP roles that overtake data, or are routed adaptively.
 - ``queue_profile``, ``trimmable``, ``ecn_profile``: queue signals of each port (``topologies.queues``).
 
 A kernel switch (``topologies.kernel_routes``) has no P4 tables in emulation. In simulation a P4 switch stands for it,
@@ -28,6 +29,7 @@ from topologies.fabric import Fabric, Link, LinkEnd, LinkKind, Switch, Tier
 from topologies.ip_routes import IpRoutes, ip_routes
 
 ECMP = "ecmp"
+UPLINKS = "uplinks"  # of adaptive routing
 PRIORITY_CONTROL = 7  # control packets and trimmed ones: strict priority over all else
 PRIORITY_RETRANSMIT = 1  # retransmissions go ahead of first transmissions (docs/protocol.md §2)
 
@@ -87,9 +89,14 @@ def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
     routes = ip_routes(fabric, switch)
     return SwitchEntries(
         switch=switch.name,
-        members=tuple(Member(ECMP, port, hop) for port, hop in hops.items()),
+        members=(
+            *(Member(ECMP, port, hop) for port, hop in hops.items()),
+            *(Member(UPLINKS, port, hops[port]) for port in sorted({port for ports in routes.groups for port in ports})),
+        ),
         groups=tuple(
-            Group(ECMP, number, tuple((port, 1) for port in ports)) for number, ports in enumerate(routes.groups, 1)
+            Group(profile, number, tuple((port, 1) for port in ports))
+            for profile in (ECMP, UPLINKS)
+            for number, ports in enumerate(routes.groups, 1)
         ),
         entries=(
             _usid_local(fabric, switch),
@@ -143,7 +150,8 @@ def _routes(fabric: Fabric, switch: Switch, routes: IpRoutes) -> Iterator[TableE
         elif t0 in routes.ports:
             yield TableEntry("ipv6_route", (key,), MemberRef(routes.ports[t0]))
         elif t0 in routes.group_of:
-            yield TableEntry("ipv6_route", (key,), GroupRef(routes.group_of[t0]))
+            for table in ("ipv6_route", "adaptive_route"):
+                yield TableEntry(table, (key,), GroupRef(routes.group_of[t0]))
 
 
 def _local_routes(fabric: Fabric, switch: Switch) -> Iterator[TableEntry]:
@@ -164,6 +172,7 @@ def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:
     }
     for value, priority in sorted(priorities.items()):
         yield TableEntry("traffic_class", (Exact(value),), TableAction("set_priority", (("priority", priority),)))
+    yield TableEntry("traffic_class", (Exact(dscp.adaptive),), TableAction("set_adaptive", (("priority", 0),)))
 
 
 def ecmp_seed(fabric: Fabric, switch: Switch) -> int:

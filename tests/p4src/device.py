@@ -46,10 +46,12 @@ class Device:
             own = self._entry(entry)
             self.switch.control_plane.table(self._tables[entry.table].name).delete(own.match, own.priority)
 
-    def group(self, members: dict[int, tuple[int, int, int]], groups: dict[int, dict[int, int]]) -> None:
-        """Members (id -> port, dmac, smac) and groups (id -> member -> weight) of the ECMP selector."""
-        selector = next(name for name in self.pipeline.profiles if _last(name) == "ecmp")
-        action = next(name for name in self.pipeline.actions if name.endswith("ipv6_route.set_egress"))
+    def group(
+        self, members: dict[int, tuple[int, int, int]], groups: dict[int, dict[int, int]], profile: str = neutral.ECMP
+    ) -> None:
+        """Members (id -> port, dmac, smac) and groups (id -> member -> weight) of a selector."""
+        selector = next(name for name in self.pipeline.profiles if _last(name) == profile)
+        action = f"{selector.rpartition('.')[0]}.set_egress"
         for number, args in members.items():
             self.switch.control_plane.profile(selector).member_add(number, ActionCall(action, args))
         for number, weights in groups.items():
@@ -57,8 +59,12 @@ class Device:
 
     def program(self, entries: neutral.SwitchEntries) -> None:
         """All static entries of a switch of a fabric."""
-        members = {m.member_id: tuple(value for _, value in m.action.args) for m in entries.members}
-        self.group(members, {group.group_id: dict(group.members) for group in entries.groups})
+        for profile in (neutral.ECMP, neutral.UPLINKS):
+            members = {
+                m.member_id: tuple(value for _, value in m.action.args) for m in entries.members if m.profile == profile
+            }
+            groups = {group.group_id: dict(group.members) for group in entries.groups if group.profile == profile}
+            self.group(members, groups, profile)
         self.write(*entries.entries)
 
     def send(self, port: int, frame: bytes) -> None:

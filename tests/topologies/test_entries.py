@@ -7,8 +7,10 @@ from tests.topologies.shapes import SHAPES, build
 from tests.topologies.walk import Walker
 from topologies import addressing
 from topologies.clos import multi_plane_clos
-from topologies.entries import TableAction, TableEntry, switch_entries
+from topologies.entries import ECMP, UPLINKS, TableAction, TableEntry, switch_entries
 from topologies.fabric import LinkEnd, Tier
+
+ROUTES = ("ipv6_route", "adaptive_route")
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -59,10 +61,24 @@ def test_keys_are_unique_and_members_exist() -> None:
         entries = switch_entries(fabric, switch)
         keys = [(entry.table, entry.match) for entry in entries.entries]
         assert len(set(keys)) == len(keys)
-        members = {member.member_id for member in entries.members}
+        members = {member.member_id for member in entries.members if member.profile == ECMP}
         assert members == set(switch.ports)
         for group in entries.groups:
-            assert {member_id for member_id, _ in group.members} <= members
+            known = {member.member_id for member in entries.members if member.profile == group.profile}
+            assert {member_id for member_id, _ in group.members} <= known <= members
+
+
+def test_adaptive_routing_has_the_groups_of_ecmp_and_no_other_routes() -> None:
+    fabric = build(SHAPES[-1])
+    for switch in fabric.switches:
+        entries = switch_entries(fabric, switch)
+        groups = [
+            {group.group_id: group.members for group in entries.groups if group.profile == profile}
+            for profile in (ECMP, UPLINKS)
+        ]
+        assert groups[0] == groups[1]
+        routes = [{e.match: e.target for e in entries.entries if e.table == table} for table in ROUTES]
+        assert routes[1] == {key: target for key, target in routes[0].items() if isinstance(target, GroupRef)}
 
 
 def test_control_traffic_has_priority_and_dscps_are_the_fabrics() -> None:

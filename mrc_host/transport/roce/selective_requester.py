@@ -255,7 +255,7 @@ class SelectiveRequester:
 
     def _answered(self, progress: bool, now: int) -> None:
         sent = self.sent
-        self.timer.on_answer(now, progress or not sent.in_flight)
+        self.timer.on_answer(now, progress, sent.in_flight > 0 or sent.next_lost() is not None)
 
     def _measure(self, psn: int, stamp: int, now: int) -> int:
         """A SACK answers packet `psn`: its round trip, 0 if it is not known."""

@@ -48,12 +48,14 @@ class SelectiveTimer:
         """There was nothing to wait for, and is now."""
         self.since = self._retry_since = now
 
-    def on_answer(self, now: int, progress: bool) -> None:
-        """The peer answered; with `progress`, something new has arrived, or nothing is missing."""
+    def on_answer(self, now: int, progress: bool, missing: bool) -> None:
+        """The peer answered; with `progress` something new has arrived, and `missing` says whether anything has not."""
         self.since = now
         self.unanswered = False
         if progress:
-            self._backoff = self.retries = 0
+            self._backoff = 0
+        if progress or not missing:
+            self.retries = 0
             self._retry_since = now
 
     def on_timeout(self, now: int) -> bool:
