@@ -83,8 +83,10 @@ class Verdicts:
         fabric, faults, transport = self._scenario.fabric, self._scenario.faults, self._transport
         pair, silent = self._scenario.pairs[number], silences(faults, number)
         once = 1024 << attributes.timeout
-        if pair.kind is QpType.RC:  # one path, and timeouts that do not grow
+        if pair.kind is not QpType.MRC:  # one path or any, whether or not it works
             longest = longest_impairment(fabric, faults, pair.first, pair.second, once, silent)
+            if pair.kind is QpType.UET:  # which obeys a controller
+                longest = max(longest, longest_separation(fabric, faults, pair.first, pair.second, once, 0, silent))
             return longest >= once * attributes.retry_count
         gap = 2 * once << transport.max_backoff
         budget, attempts = retry_budget(attributes, transport), attributes.retry_count
@@ -97,7 +99,7 @@ class Verdicts:
             return
         for end, _ in applications.ends:
             pair = end.pair
-            if end.rc or untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
+            if end.baseline or untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
                 continue
             if self._all_active_hit(pair):
                 continue
@@ -127,7 +129,7 @@ class Verdicts:
             return
         end, _ = applications.pairs[0]
         pair = end.pair
-        if end.rc or pair.attributes != scenario.fit.attributes():  # a window or range of its own may bound it
+        if end.baseline or pair.attributes != scenario.fit.attributes():  # a window or range of its own may bound it
             return
         if untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
             return
@@ -149,7 +151,7 @@ class Verdicts:
             return
         begun = min((fault.start for fault in scenario.faults if not isinstance(fault.fault, SharedQueue)), default=0)
         for end, _ in applications.ends:
-            if end.rc:
+            if end.baseline:
                 continue
             allowed = self._allowed(end)
             for posted in end.writes:
@@ -172,7 +174,7 @@ class Verdicts:
         if not all(isinstance(planned.fault, Mute | ControllerDown) for planned in scenario.faults):
             return
         for end, _ in applications.ends:
-            if end.rc or silences(scenario.faults, end.number):
+            if end.baseline or silences(scenario.faults, end.number):
                 continue
             for posted in end.writes:
                 late = posted.done_at - (max(other.posted_at for other in end.writes) + self._allowed(end))

@@ -292,7 +292,7 @@ def _mixed(rng: random.Random, plan: Scenario) -> Scenario:
 def _lost_answers(rng: random.Random, plan: Scenario) -> Scenario:
     """Small writes of which answers are lost by chance while a plane is silent."""
     number = rng.randrange(len(plan.pairs))
-    if plan.pairs[number].kind is QpType.RC:
+    if plan.pairs[number].kind is not QpType.MRC:
         return _silent_plane(rng, plan)
     plan = _silent_plane(rng, plan)
     start = rng.randrange(HORIZON)

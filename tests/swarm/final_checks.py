@@ -68,7 +68,7 @@ class Afterwards:
     def paths(self, applications: Applications) -> None:
         """Everything that works is in use again."""
         for end, other in applications.ends:
-            if end.rc or end.life.broken() is not None or end.qp.state is not QpState.RTS:
+            if end.baseline or end.life.broken() is not None or end.qp.state is not QpState.RTS:
                 continue
             bad = [path.ev for path in end.qp.paths() if path.state in (PathState.ASSUMED_BAD, PathState.DENIED)]
             if bad:
@@ -93,7 +93,7 @@ class Afterwards:
                 self._report(f"{end.nic} counts more late packets than packets declared lost: {counters}")
             if counters.spurious_retransmitted > counters.retransmitted:
                 self._report(f"{end.nic} counts more spurious retransmissions than retransmissions: {counters}")
-            if len(end.lives) + len(other.lives) > 2 or end.rc:
+            if len(end.lives) + len(other.lives) > 2 or end.baseline:
                 continue
             if theirs.duplicates_received > counters.retransmitted:
                 self._report(

@@ -110,7 +110,7 @@ def _three_tiers(rng: random.Random, like: Fabric) -> Fabric:
 
 def _pair(rng: random.Random, fabric: Fabric, fit: FabricTiming) -> PlannedPair:
     first, second = rng.sample([nic.name for nic in fabric.nics], 2)
-    kind = QpType.RC if rng.random() < 0.15 else QpType.MRC
+    kind = _kind(rng.random())
     mpr = rng.choice((1, 2, 8, 8))
     wimm = rng.choice((1, 4, 128))
     attributes = QpAttributes(
@@ -128,6 +128,14 @@ def _pair(rng: random.Random, fabric: Fabric, fit: FabricTiming) -> PlannedPair:
     if attributes.send_psn is not None:
         attributes = replace(attributes, receive_psn=attributes.send_psn)
     return PlannedPair(first, second, kind, fit.attributes(attributes))
+
+
+def _kind(drawn: float) -> QpType:
+    """The type of a queue pair for a number from 0 to 1: mostly MRC."""
+    baselines = QpType.RC, QpType.RC_SR, QpType.RC_AR
+    if drawn < 0.15:
+        return baselines[int(drawn * 20)]
+    return QpType.UET if drawn > 0.95 else QpType.MRC
 
 
 def _write(rng: random.Random, pairs: int) -> PlannedWrite:

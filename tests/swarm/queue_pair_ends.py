@@ -124,9 +124,9 @@ class QueuePairEnd:
         return self.lives[-1]
 
     @property
-    def rc(self) -> bool:
-        """Whether it is a queue pair of one path."""
-        return self.pair.kind is QpType.RC
+    def baseline(self) -> bool:
+        """Whether it is no queue pair of MRC: then it may wait for timeouts, and does not look for paths that work."""
+        return self.pair.kind is not QpType.MRC
 
     def source_of(self, posted: Posted) -> bytes:
         """What a write of this end is to bring."""

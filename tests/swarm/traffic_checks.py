@@ -57,7 +57,7 @@ class Shares:
         """Even planes."""
         for end, other in applications.ends:
             counts = self._counts.planes.get((end.nic, other.qp.qpn))
-            if end.rc or counts is None or end.path_changed or len(end.lives) + len(other.lives) > 2:
+            if end.baseline or counts is None or end.path_changed or len(end.lives) + len(other.lives) > 2:
                 continue
             if touched(self._scenario.fabric, self._scenario.faults, end.nic):
                 continue
@@ -76,7 +76,7 @@ class Shares:
             return
         for end, other in applications.ends:
             counts = self._counts.paths.get((end.nic, other.qp.qpn))
-            if end.rc or counts is None or end.pair.attributes.active_paths is not None:
+            if end.baseline or counts is None or end.pair.attributes.active_paths is not None:
                 continue
             total, most = sum(counts.values()), max(counts.values())
             if total > _ENOUGH and most > _SHARES * total / floor:

@@ -197,8 +197,8 @@ class SelectiveRequester:
     def _emit(self, record: SentPacket, flags: int, now: int) -> bytes:
         sent, timer, wqe = self.sent, self.timer, record.wqe
         assert wqe is not None
-        if not sent.in_flight:
-            timer.begin(now)
+        if record.psn == sent.una and not record.attempts:
+            timer.begin(now)  # nothing was waited for
         self.last_sent = now
         sent.transmitted(record, now // self._tick & 0xFFFF, now)
         self.cc.on_send(record.size, now)
