@@ -51,7 +51,7 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                 hop_limit.apply(hdr, meta);
             }
             if (meta.drop_reason == DropReason.NONE) {
-                traffic_class.apply(hdr, meta, std);
+                traffic_class.apply(hdr, std);
                 usid_endpoint.apply(hdr, meta, std);
                 if (!meta.is_usid) {
                     ipv6_route.apply(hdr, meta, std);

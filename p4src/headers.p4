@@ -84,7 +84,6 @@ enum bit<8> DropReason {
 struct metadata_t {
     DropReason drop_reason;
     bool       is_usid;
-    bool       is_adaptive;     // any member of an ECMP group may carry it
     bit<16>    l4_src_port;     // 0 where there is no UDP
     bit<16>    l4_dst_port;
     bit<32>    flow_hash;       // what ECMP chooses by

@@ -16,6 +16,7 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
     direct_counter(CounterType.packets_and_bytes) ecmp_seed_counter;
     action_selector(HashAlgorithm.crc32, ECMP_MEMBERS, ECMP_HASH_WIDTH) ecmp;
     AdaptiveRoute() adaptive;
+    direct_counter(CounterType.packets_and_bytes) adaptive_class_counter;
     bit<32> flow = 0;
     bit<32> factor = 1;
 
@@ -37,6 +38,23 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
         size = ECMP_SEED_SIZE;
     }
 
+    action route_adaptively() {
+        adaptive_class_counter.count();
+    }
+
+    action keep_the_path() {
+        adaptive_class_counter.count();
+    }
+
+    /* Traffic classes whose packets take any member of a group, one of two. */
+    table adaptive_class {
+        key = { hdr.ipv6.dscp : exact @name("dscp"); }
+        actions = { route_adaptively; @defaultonly keep_the_path; }
+        const default_action = keep_the_path();
+        counters = adaptive_class_counter;
+        size = TRAFFIC_CLASS_SIZE;
+    }
+
     action set_egress(port_t port, mac_t dmac, mac_t smac) {
         std.egress_spec = port;
         hdr.ethernet.src = smac;
@@ -56,7 +74,8 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     apply {
-        if (meta.is_adaptive) {
+        bool is_adaptive = adaptive_class.apply().hit;
+        if (is_adaptive) {
             random(meta.flow_hash, 32w0, 32w0xffffffff);
         } else {
             ecmp_seed.apply();
@@ -68,7 +87,7 @@ control Ipv6Route(inout headers_t hdr, inout metadata_t meta, inout standard_met
         // v1model runs no default action on a table with a selector, so a miss is handled here.
         if (!ipv6_route.apply().hit) {
             meta.drop_reason = DropReason.NO_ROUTE;
-        } else if (meta.is_adaptive) {
+        } else if (is_adaptive) {
             adaptive.apply(hdr, meta, std);
         }
     }

@@ -5,18 +5,11 @@
 #ifndef TRAFFIC_CLASS_P4
 #define TRAFFIC_CLASS_P4
 
-control TrafficClass(in headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control TrafficClass(in headers_t hdr, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) traffic_class_counter;
 
     action set_priority(bit<3> priority) {
         std.priority = priority;
-        traffic_class_counter.count();
-    }
-
-    /* Data for which this switch chooses an uplink packet by packet (adaptive_route.p4). */
-    action set_adaptive(bit<3> priority) {
-        std.priority = priority;
-        meta.is_adaptive = true;
         traffic_class_counter.count();
     }
 
@@ -26,7 +19,7 @@ control TrafficClass(in headers_t hdr, inout metadata_t meta, inout standard_met
 
     table traffic_class {
         key = { hdr.ipv6.dscp : exact @name("dscp"); }
-        actions = { set_priority; set_adaptive; @defaultonly best_effort; }
+        actions = { set_priority; @defaultonly best_effort; }
         const default_action = best_effort();
         counters = traffic_class_counter;
         size = TRAFFIC_CLASS_SIZE;

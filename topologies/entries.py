@@ -10,7 +10,8 @@ are given in the order of the table's key. Per switch:
   addresses; the /64 of another T0 leads down where it is below, and else up to an ECMP group.
 - ``adaptive_route``: where a group leads, once more, for the second of two members that adaptive routing draws.
 - ``ecmp_seed``: a seed of its own for the switch's hash.
-- ``traffic_class``: DSCP roles that overtake data, or are routed adaptively.
+- ``traffic_class``: DSCP roles that overtake data.
+- ``adaptive_class``: the one whose packets are routed adaptively.
 - ``queue_profile``, ``trimmable``, ``ecn_profile``: queue signals of each port (``topologies.queues``).
 
 A kernel switch (``topologies.kernel_routes``) has no P4 tables in emulation. In simulation a P4 switch stands for it,
@@ -172,7 +173,7 @@ def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:
     }
     for value, priority in sorted(priorities.items()):
         yield TableEntry("traffic_class", (Exact(value),), TableAction("set_priority", (("priority", priority),)))
-    yield TableEntry("traffic_class", (Exact(dscp.adaptive),), TableAction("set_adaptive", (("priority", 0),)))
+    yield TableEntry("adaptive_class", (Exact(dscp.adaptive),), TableAction("route_adaptively"))
 
 
 def ecmp_seed(fabric: Fabric, switch: Switch) -> int:

@@ -6,10 +6,18 @@
 
 #include "context.h"
 
-/* MRC_QP_TYPE=rc: the single-path RoCE of the NIC, in comparison. */
+/* The type of queue pair that MRC_QP_TYPE names: MRC, or a baseline; NULL with errno for any other word. */
 static const char *transport(void) {
+    static const char *const known[] = {"mrc", "rc", "rc_sr", "rc_ar", "uet"};
     const char *name = getenv("MRC_QP_TYPE");
-    return name && !strcmp(name, "rc") ? "rc" : "mrc";
+    if (!name || !*name)
+        return known[0];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(name, known[i]))
+            return known[i];
+    fprintf(stderr, "libibverbs (MRC): MRC_QP_TYPE is '%.20s': set it to mrc, rc, rc_sr, rc_ar or uet, or leave it out.\n", name);
+    errno = EINVAL;
+    return NULL;
 }
 
 static int check(const struct ibv_qp_init_attr *init) {
@@ -81,7 +89,8 @@ static struct ibv_qp *create(struct ibv_pd *pd, const struct ibv_qp_init_attr *i
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
-    return create(pd, init, transport());
+    const char *type = transport();
+    return type ? create(pd, init, type) : NULL;
 }
 
 struct ibv_qp *mrc_create_qp_of_mrc(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {

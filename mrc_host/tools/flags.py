@@ -81,7 +81,13 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("-n", "--iters", type=whole_number(1), default=iterations, help="messages of each size (default %(default)s)")
     add("-D", "--duration", type=seconds(0.001), metavar="S", help="seconds per size, instead of a number of messages")
     add("-m", "--mtu", type=whole_number(1), default=4096, help="path MTU in bytes (default %(default)s)")
-    add("-c", "--connection", choices=["MRC", "RC"], default="MRC", help="transport (default %(default)s)")
+    add(
+        "-c",
+        "--connection",
+        choices=[kind.name for kind in QpType],
+        default="MRC",
+        help="transport (default %(default)s)",
+    )
     add("-u", "--qp-timeout", type=whole_number(1), default=14, help="ACK timeout 1.024 us * 2^N (default %(default)s)")
     add(
         "--retry_count",

@@ -135,7 +135,7 @@ def parser(case: str) -> argparse.ArgumentParser:
     )
     add("--fabric", dest="by_option", metavar="FABRIC", action="append", default=[], help="the same")
     add("--hosts", type=_names, metavar="H,H,...", help="hosts that take part, in rank order (default: all)")
-    add("--transport", choices=[kind.value for kind in QpType], default="mrc", help="MRC, or RoCE RC as a baseline")
+    add("--transport", choices=[kind.value for kind in QpType], default="mrc", help="MRC, or a baseline")
     add("--mtu", type=whole_number(1), default=4096, help="path MTU in bytes (default %(default)s)")
     add("--chunk", type=size, default=CHUNK_BYTES, help=f"unit of pipelining in bytes (default {CHUNK_BYTES >> 10}K)")
     add("--slots", type=whole_number(1), default=SLOTS, help="chunks under way to one peer (default %(default)s)")

@@ -23,7 +23,7 @@ class GroupOptions:
 
     @classmethod
     def from_environment(cls) -> GroupOptions:
-        """MRC, or RoCE's RC where MRC_QP_TYPE says ``rc``; as many retries as MRC_RETRY_COUNT says.
+        """MRC, or the baseline that MRC_QP_TYPE names; as many retries as MRC_RETRY_COUNT says.
 
         DistBackendError for words that they cannot be.
         """

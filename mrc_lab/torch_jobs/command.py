@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from mrc_common import children
+from mrc_host.verbs_types import QpType
 from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 
 
@@ -20,7 +21,12 @@ from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 @click.option(
     "--nproc", type=click.IntRange(min=1), metavar="N", help="Number of ranks: hosts h1 to hN (default: all)."
 )
-@click.option("--transport", type=click.Choice(["mrc", "rc"]), default="mrc", help="RC is RoCE's, to compare with.")
+@click.option(
+    "--transport",
+    type=click.Choice([kind.value for kind in QpType]),
+    default=QpType.MRC.value,
+    help="MRC, or a baseline to compare with: RoCE's rc, rc_sr, rc_ar, Ultra Ethernet's uet.",
+)
 @click.option("--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="TCP port of the master.")
 @fabric_name(ONLY_ONE, words=True)
 def train(

@@ -22,7 +22,7 @@ def uplinks(device: Device) -> Device:
     device.group({}, {1: dict.fromkeys(UP, 1)}, ECMP)
     device.group({port: (port, DMAC[port], SMAC[port]) for port in UP}, {1: dict.fromkeys(UP, 1)}, UPLINKS)
     device.write(
-        entry("traffic_class", ADAPTIVE, "set_adaptive", priority=0),
+        entry("adaptive_class", ADAPTIVE, "route_adaptively"),
         *(TableEntry(table, (Lpm(NIC_B, 128),), GroupRef(1)) for table in ("ipv6_route", "adaptive_route")),
         route(NIC_B + 1, 1),
         *(entry("queue_profile", port, "tail_drop", limit=1 << 30) for port in (1, *UP)),
@@ -92,7 +92,7 @@ def test_seeds_make_choices_repeatable() -> None:
         device.group({port: (port, DMAC[port], SMAC[port]) for port in UP}, {1: dict.fromkeys(UP, 1)}, ECMP)
         device.group({port: (port, DMAC[port], SMAC[port]) for port in UP}, {1: dict.fromkeys(UP, 1)}, UPLINKS)
         device.write(
-            entry("traffic_class", ADAPTIVE, "set_adaptive", priority=0),
+            entry("adaptive_class", ADAPTIVE, "route_adaptively"),
             *(TableEntry(table, (Lpm(NIC_B, 128),), GroupRef(1)) for table in ("ipv6_route", "adaptive_route")),
         )
         taken = [next(iter(device.pass_through(1, plain(dscp=ADAPTIVE).pack()))) for _ in range(60)]

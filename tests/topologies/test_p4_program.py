@@ -74,7 +74,7 @@ def test_a_program_is_compiled_or_read_as_json_with_its_p4info(small: Path) -> N
 def test_what_a_program_has_no_tables_for_is_named_and_left_out(small: Path) -> None:
     program = read_program(small)
     text = left_out(FABRIC, program)
-    assert text.startswith("small.p4 has no ecmp, ecmp_seed, ecn_profile, ipv6_route, ")
+    assert text.startswith("small.p4 has no adaptive_class, adaptive_route, ecmp, ecmp_seed, ecn_profile, ipv6_route, ")
     assert "usid_next" not in text
     kept = with_tables(switch_entries(FABRIC, FABRIC.switches[0]), program.tables())
     assert {entry.table for entry in kept.entries} == {"usid_next"}

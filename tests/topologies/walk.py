@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef
 from topologies import addressing
-from topologies.entries import SwitchEntries, TableAction, TableEntry, switch_entries
+from topologies.entries import ECMP, SwitchEntries, TableAction, TableEntry, switch_entries
 from topologies.fabric import Fabric, LinkEnd
 
 ALL_ONES = (1 << 128) - 1
@@ -68,11 +68,11 @@ class Walker:
         if not found:
             return []
         target = max(found, key=lambda entry: entry.match[0].prefix_len).target  # type: ignore[union-attr]
-        members = {member.member_id: member.action for member in entries.members}
+        members = {member.member_id: member.action for member in entries.members if member.profile == ECMP}
         if isinstance(target, MemberRef):
             return [members[target.member_id]]
         assert isinstance(target, GroupRef)
-        (group,) = (group for group in entries.groups if group.group_id == target.group_id)
+        (group,) = (g for g in entries.groups if g.profile == ECMP and g.group_id == target.group_id)
         return [members[member_id] for member_id, weight in group.members if weight]
 
 

@@ -28,23 +28,27 @@ from tests.p4src.scene import (
     trim,
     trimmable,
 )
-from topologies.entries import Group, Member, TableAction, TableEntry
+from topologies.entries import ECMP, UPLINKS, Group, Member, TableAction, TableEntry
 
 ALWAYS = 1_000_000_000
+ADAPTIVE = 24
 
 
 def fabric(rng: random.Random) -> tuple[list[Any], Callable[[], bytes]]:
     """Any of the program's features, each with certainty or never: chance is not compared."""
     chosen: list[Any] = [
-        Member("ecmp", port, TableAction("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
+        Member(profile, port, TableAction("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
+        for profile in (ECMP, UPLINKS)
         for port in range(1, 5)
     ]
     # Groups of one member: which of several is chosen differs (docs/switch.md).
-    chosen += [Group("ecmp", port, ((port, 1),)) for port in range(1, 5)]
+    chosen += [Group(profile, port, ((port, 1),)) for profile in (ECMP, UPLINKS) for port in range(1, 5)]
     chosen += forwarding()
     entries: list[TableEntry] = [
         TableEntry("ipv6_route", (Lpm(NIC_B & ~0xFFFF, 112),), GroupRef(rng.randrange(1, 5))),
         TableEntry("ipv6_route", (Lpm(NIC_A & ~0xFFFF, rng.choice((64, 112))),), GroupRef(rng.randrange(1, 5))),
+        entry("adaptive_class", ADAPTIVE, "route_adaptively"),
+        TableEntry("adaptive_route", (Lpm(NIC_B & ~0xFFFF, 112),), GroupRef(rng.randrange(1, 5))),
         route(NIC_B + 7, rng.randrange(1, 5)),
         TableEntry("ecmp_seed", (Lpm(0, 0),), TableAction("set_seed", (("seed", rng.getrandbits(32)),))),
         arrival(rng.randrange(2, 5), loss=rng.choice((0, ALWAYS))),
@@ -67,7 +71,7 @@ def translated(entries: list[Any]) -> list[Any]:
 
 
 def _packet(rng: random.Random) -> bytes:
-    dscp, ecn = rng.choice((0, 0, NO_TRIM, RETX, CONTROL, TRIMMED, 63)), rng.randrange(4)
+    dscp, ecn = rng.choice((0, 0, NO_TRIM, RETX, CONTROL, TRIMMED, 63, ADAPTIVE, ADAPTIVE)), rng.randrange(4)
     size = rng.choice((0, 15, 16, 17, 21, 64, 200, 900))
     if rng.randrange(3):
         hops = rng.choice(((OWN, 0x4001), (OWN, 0x4002), (OWN, 0x6001), (OWN,), (OWN, 7), (0x2002, 0x4001)))
