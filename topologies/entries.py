@@ -23,6 +23,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef
 from topologies import addressing
@@ -92,7 +93,7 @@ def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
         switch=switch.name,
         members=(
             *(Member(ECMP, port, hop) for port, hop in hops.items()),
-            *(Member(UPLINKS, port, hops[port]) for port in sorted({port for ports in routes.groups for port in ports})),
+            *(Member(UPLINKS, port, hops[port]) for port in sorted(set(chain.from_iterable(routes.groups)))),
         ),
         groups=tuple(
             Group(profile, number, tuple((port, 1) for port in ports))

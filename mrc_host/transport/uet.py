@@ -1,9 +1,9 @@
 """What Ultra Ethernet's transport does otherwise than MRC, on the same skeleton: REPS, and answers on any path.
 
 A UET queue pair has MRC's packets, NACKs, loss detection and NSCC, which are derived from Ultra Ethernet's. It has no
-states of paths, no background probes, and no idea of planes: a port of its own that has no link is not used, and nothing
-else is known. Where its packets go is decided by REPS alone (``Reps``); which port is free asks for the next, as in
-UEC's htsim. Retransmissions choose as all others do. Each packet is acknowledged, since REPS recycles what an
+states of paths, no background probes, and no idea of planes: a port of its own that has no link is not used, and that
+is all it knows. Where its packets go is decided by REPS alone (``Reps``); the port that is free asks for the next, as
+in UEC's htsim. Retransmissions choose as all others do. Each packet is acknowledged, since REPS recycles what an
 acknowledgement returns; a coalesced one returns less (docs/baselines.md).
 """
 
@@ -97,10 +97,7 @@ class Reps(PathSelection):
         return paths[int(self._nic.rng.random() * len(paths))]
 
     def _anything_came_back(self) -> bool:
-        for buffer in self._buffers:
-            if not buffer.empty():
-                return True
-        return False
+        return any(not buffer.empty() for buffer in self._buffers)
 
     def on_ack(self, path: int, rtt: int, marked: bool) -> None:
         """Value `path` has come back."""

@@ -21,6 +21,7 @@ pytest.importorskip("mininet")
 
 from mrc_host import verbs
 from mrc_host.libibverbs.build import is_current, missing
+from mrc_host.verbs_types import QpType
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from tests.integration.names import own
 from tests.integration.nic_traffic import MTU, WRITE, Reading, Traffic
@@ -173,9 +174,10 @@ def test_latency_is_measured_with_perftests_flags(world: EmulatedWorld, flags: s
 
 
 @needs_perftest
-def test_roce_is_measured_on_request(world: EmulatedWorld) -> None:
+@pytest.mark.parametrize("kind", ["rc", "rc_sr", "rc_ar"])
+def test_roce_is_measured_on_request(world: EmulatedWorld, kind: str) -> None:
     before = counters(world, "h3")[1]
-    with pair(world, "ib_write_bw -s 65536 -n 20", MRC_QP_TYPE="rc") as (client, server):
+    with pair(world, "ib_write_bw -s 65536 -n 20", MRC_QP_TYPE=kind) as (client, server):
         assert table_of(client, server)
     used = [
         new["rx_bytes"] - old["rx_bytes"] > 65536 for new, old in zip(counters(world, "h3")[1], before, strict=True)
@@ -371,8 +373,17 @@ def test_verbs_behave_as_programs_in_c_expect(world: EmulatedWorld, program: Pat
     expect_success(world, program, case)
 
 
-def test_queue_pairs_of_rc_take_writes_only_with_the_access_flag(world: EmulatedWorld, program: Path) -> None:
-    expect_success(world, program, "access_flags", "rc")
+@pytest.mark.parametrize("kind", [kind.value for kind in QpType])
+def test_queue_pairs_take_writes_only_with_the_access_flag(world: EmulatedWorld, program: Path, kind: str) -> None:
+    expect_success(world, program, "access_flags", kind)
+
+
+def test_an_unknown_type_of_queue_pair_is_refused(world: EmulatedWorld, program: Path) -> None:
+    words = [program, CASES[0], world.emulation.socket("h2"), world.emulation.socket("h4")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "MRC_QP_TYPE": "roce"})
+    assert done.returncode != 0
+    known = " or ".join(", ".join(kind.value for kind in QpType).rsplit(", ", 1))
+    assert f"MRC_QP_TYPE is 'roce': set it to {known}, or leave it out." in done.stderr
 
 
 def test_a_program_that_forks_keeps_its_memory_and_its_child_opens_a_device(
