@@ -146,12 +146,16 @@ class StandIn(p4r_grpc.P4RuntimeServicer):
                 needed = [("action_profile_member", group.action_profile_id, m.member_id) for m in group.members]
             elif entity.HasField("table_entry"):
                 action = entity.table_entry.action
-                ids = {k[1] for k in keys if k[0] == "action_profile_member"}
+                profiles = [
+                    profile.preamble.id
+                    for profile in device.config.p4info.action_profiles
+                    if entity.table_entry.table_id in profile.table_ids
+                ]
                 needed = []
                 if action.action_profile_member_id:
-                    needed = [("action_profile_member", p, action.action_profile_member_id) for p in ids or {0}]
+                    needed = [("action_profile_member", p, action.action_profile_member_id) for p in profiles]
                 if action.action_profile_group_id:
-                    needed = [("action_profile_group", p, action.action_profile_group_id) for p in ids or {0}]
+                    needed = [("action_profile_group", p, action.action_profile_group_id) for p in profiles]
             else:
                 needed = []
             for reference in needed:

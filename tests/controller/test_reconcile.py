@@ -49,7 +49,7 @@ def test_applying_the_difference_corrects_the_switch_without_dangling_references
             del held[_key(entry)]
         for entry in (*missing, *wrong):
             if isinstance(entry, Group):
-                assert all(("member", member_id) in held for member_id, _ in entry.members)
+                assert all((Member, entry.profile, member_id) in held for member_id, _ in entry.members)
     assert set(held.values()) == {*WANTED.members, *WANTED.groups, *WANTED.entries}
 
 
@@ -79,9 +79,9 @@ def _key(entry: object) -> object:
     if isinstance(entry, TableEntry):
         return entry.table, entry.match
     if isinstance(entry, Member):
-        return "member", entry.member_id
+        return Member, entry.profile, entry.member_id
     assert isinstance(entry, Group)
-    return "group", entry.group_id
+    return Group, entry.profile, entry.group_id
 
 
 def _disturbed(rng: random.Random) -> SwitchEntries:

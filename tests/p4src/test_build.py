@@ -119,6 +119,8 @@ def test_every_table_has_a_direct_counter() -> None:
     counted = {counter.direct_table_id for counter in p4info.direct_counters}
     assert {table.preamble.id for table in p4info.tables} == counted
     assert {table.preamble.alias for table in p4info.tables} == {
+        "adaptive_class",
+        "adaptive_route",
         "arrival_fault",
         "departure_fault",
         "ecmp_seed",

@@ -133,6 +133,6 @@ def test_in_simulation_such_a_switch_neither_trims_nor_marks_nor_prefers() -> No
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, kernel_switches=["t1-0@p0"])
     entries = {name: switch_entries(fabric, fabric.switch(name)).entries for name in ("t1-0@p0", "t1-1@p0")}
     tables = {name: {entry.table for entry in found} for name, found in entries.items()}
-    assert tables["t1-1@p0"] - tables["t1-0@p0"] == {"traffic_class", "trimmable", "ecn_profile"}
+    assert tables["t1-1@p0"] - tables["t1-0@p0"] == {"traffic_class", "adaptive_class", "trimmable", "ecn_profile"}
     (action,) = {entry.target.name for entry in entries["t1-0@p0"] if entry.table == "queue_profile"}  # type: ignore[union-attr]
     assert action == "tail_drop"
