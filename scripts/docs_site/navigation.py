@@ -44,6 +44,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
         {
             "Fidelity": [
                 "docs/scope.md",
+                "docs/baselines.md",
                 "docs/timing.md",
                 "docs/performance.md",
                 "docs/published-figures.md",

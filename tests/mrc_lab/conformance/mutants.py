@@ -90,9 +90,9 @@ MUTANTS = (
            "        def from_a_group(whole):\n"
            "            return lambda *given: (frame := whole(*given))[:22] + bytes((0xFF, 2)) + frame[24:]\n"
            "        made.frame, made.data_frame = from_a_group(made.frame), from_a_group(made.data_frame)"),
-    Mutant("R2.1", f"{T}.demux", "        if not mrc and opcode not in _RC_OPCODES:",
-           "        if opcode == 0xC0:\n            mrc, opcode = True, 0xCA\n"
-           "        if not mrc and opcode not in _RC_OPCODES:"),
+    Mutant("R2.1", f"{T}.demux", "        if opcode not in opcodes.OF_MRC and opcode not in opcodes.OF_RC:",
+           "        if opcode == 0xC0:\n            opcode = 0xCA\n"
+           "        if opcode not in opcodes.OF_MRC and opcode not in opcodes.OF_RC:"),
     Mutant("R2.3", f"{T}.responder", "        offset = ((word & MASK) - expected) & MASK\n        if offset",
            "        offset = ((word & MASK) - expected) & MASK\n        if offset == 1:\n"
            "            return None\n        if offset"),

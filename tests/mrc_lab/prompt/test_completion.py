@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mrc_host.tools import write_bw, write_lat
+from mrc_host.verbs_types import QpType
 from mrc_lab.perf import ping
 from mrc_lab.perf.__main__ import run as run_perf
 from mrc_lab.perf.flag_completion import TOOLS
@@ -61,21 +62,21 @@ def complete(line: str) -> list[str]:
         ("h1 ping h", ["h1", "h2", "h3", "h4"]),
         ("write_bw h", ["h1", "h2", "h3", "h4"]),
         ("write_bw h1 h3 --ib", ["--ib-dev"]),
-        ("write_bw h1 h3 -c ", ["MRC", "RC"]),
+        ("write_bw h1 h3 -c ", [kind.name for kind in QpType]),
         ("write_bw h1 h3 -c M", ["MRC"]),
         ("write_bw h1 h3 -s ", []),
         ("write_bw h1 h3 -s 64K --report_", ["--report_gbits"]),
         ("write_bw h1 h3 --rdma", []),  # refused
         ("write_lat h1 h3 --out_json", ["--out_json_file", "--out_json"]),
         ("all_reduce_perf --out", ["--output_file"]),
-        ("all_reduce_perf -b 64K --transport ", ["mrc", "rc"]),
+        ("all_reduce_perf -b 64K --transport ", [kind.value for kind in QpType]),
         ("all_reduce_perf --hosts h1,h3,", ["h1,h3,h2", "h1,h3,h4"]),
         ("all_reduce_perf --hosts h1,h3", ["h1,h3"]),
         ("all_reduce_perf --fab", []),  # the prompt's own
         ("allreduce 1M --tr", ["--transport"]),
         ("mrc_ping --pl", ["--plane"]),
         ("mrc_ping h1 h3 --q", ["--quiet"]),
-        ("time write_bw h1 h3 -c R", ["RC"]),
+        ("time write_bw h1 h3 -c R", ["RC", "RC_SR", "RC_AR"]),
         ("nodes ", []),
         ("nonsense t1-0", ["t1-0@p0", "t1-0@p1"]),
     ],

@@ -113,7 +113,7 @@ REFUSED = [
     ("type: rc", "spraying: reactive", "transport.spraying: belongs to NICs, which tenants share"),
     ("type: rc", "settings: {}", "transport.settings: belongs to NICs, which tenants share: write it under transport"),
     ("type: rc", "evs: 0", "transport.evs: is 0, but must be 1 to 4096"),
-    ("type: rc", "type: rc, evs: 1", "transport.evs: applies to mrc only: rc has one path"),
+    ("type: rc", "type: rc, evs: 1", "transport.evs: applies to mrc and uet only: rc has no entropy values"),
     ("type: rc", "type: rc, congestion: nscc", "line 7: workloads[1].transport.congestion: Congestion control 'nscc'"),
     ("type: rc", "ev_choice: coordinated", "transport.ev_choice: entropy values are coordinated for flows of mrc"),
     ("hosts: [h1, h2]", "hosts: h1", "line 6: workloads[1]: needs two hosts or more, but has 1"),

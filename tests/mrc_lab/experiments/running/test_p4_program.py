@@ -48,7 +48,7 @@ def test_cases_of_one_file_run_their_own_programs(file: Path) -> None:
 def test_a_program_that_lacks_tables_is_warned_of(file: Path) -> None:
     (file.parent / "edited" / "fabric.p4").write_text(SMALL)
     (found,) = (text for text in warnings_of(load_file(file), "sim") if "has no" in text)
-    assert found.startswith("edited: fabric.p4 has no ecmp, ecmp_seed, ")
+    assert found.startswith("edited: fabric.p4 has no adaptive_class, adaptive_route, ecmp, ecmp_seed, ")
 
 
 def test_a_program_with_a_mistake_or_that_is_not_there_is_refused_before_anything_runs(file: Path) -> None:
