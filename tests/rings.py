@@ -69,7 +69,7 @@ SECOND: Final = (
     "mrc_lab/paper/test_published.py",
     "mrc_lab/paper/test_reproduction.py",
     "mrc_lab/path_map_trials/test_calibration.py",
-    "mrc_lab/sweeps/test_process_pool.py",
+    "mrc_lab/sweeps/test_local_processes.py",
     "p4runtime_shim/server/test_read_limits.py",
     "simulation/test_burst_loss.py",
     "simulation/test_limping_link.py",

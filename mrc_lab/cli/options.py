@@ -83,4 +83,18 @@ class NumbersOption(click.ParamType):  # type: ignore[type-arg] # only newer ver
         return tuple(found)
 
 
-RATE, NATURAL, COUNTS = RateOption(), NumbersOption(), NumbersOption(1)
+class SeedsOption(NumbersOption):
+    """Seeds: a number of them, as 10 for the seeds 1 to 10, or which, as in 1-20 or 1,5,9."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """A tuple of int, each once, in the order given."""
+        if not isinstance(value, str) or not value.strip().isdecimal():
+            return super().convert(value, param, ctx)
+        if not value.strip().strip("0"):
+            self.fail("0 seeds are none: write 10 for the seeds 1 to 10, or 0-0 for the seed 0", param, ctx)
+        return super().convert(f"1-{value.strip()}", param, ctx)
+
+
+RATE, NATURAL, COUNTS, SEEDS = RateOption(), NumbersOption(), NumbersOption(1), SeedsOption()

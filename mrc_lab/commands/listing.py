@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from rich import box
 from rich.table import Table
-from rich.text import Text
+
+from mrc_lab.terminal.plain_table import plain_table
 
 AS_JSON = "--json"
 Row = Mapping[str, Any]
@@ -52,13 +52,9 @@ class Listing:
 
     def table(self, rows: Sequence[Row], without: Collection[str] = ()) -> Table:
         """The rows for people, without the columns of some fields. What is in them is text, never markup."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
         columns = [column for column in self.columns if column.title and column.field not in without]
-        for column in columns:
-            table.add_column(column.title, no_wrap=True)
-        for row in rows:
-            table.add_row(*(Text(column.text(row)) for column in columns))
-        return table
+        titles = [column.title for column in columns]
+        return plain_table(titles, ([column.text(row) for column in columns] for row in rows))
 
     def json(self, rows: Sequence[Row]) -> str:
         """The rows for programs, a line each."""

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
-from mrc_lab.cli.options import NATURAL, backend_option
+from mrc_lab.cli.options import SEEDS, backend_option
 
 
 @click.command(epilog="Example: mrc paper --only fig09a --only fig20")
 @click.option("--only", multiple=True, help="Only this figure, by its file's name; may be repeated.")
 @backend_option
 @click.option(
-    "--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-10; several give means and intervals."
+    "--seeds",
+    type=SEEDS,
+    default="1",
+    show_default=True,
+    help="How many seeds, or which, as in 1-10; several give means and intervals.",
 )
 @click.option("--seed", type=int, hidden=True)
 @click.option("--jobs", "-j", default=1, show_default=True, help="Parallel runs (in simulation).")

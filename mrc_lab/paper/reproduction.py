@@ -27,7 +27,7 @@ from mrc_lab.paper.listing import listing
 from mrc_lab.paper.page import index, summarize
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.run_and_report import run_and_report
-from mrc_lab.sweeps.process_pool import each
+from mrc_lab.experiments.running.process_pool import each
 from topologies.errors import FabricError
 
 Job = tuple[Path, int]  # a file and a seed

@@ -38,7 +38,7 @@ _MAX_FLOWS, _MAX_LINES, _MAX_BARS = 16, 160, 24
 _PANELS = 3  # of `bars` in a row
 _LONGEST_CASE = 36  # letters beside them
 _LONGEST_LOSS = 64  # letters
-_UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS, "size": SIZE_UNITS}
+UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS, "size": SIZE_UNITS}
 _LOG_SPAN = 20  # completion times that differ by more are drawn on a logarithmic axis
 
 
@@ -140,7 +140,7 @@ def bars(figures: Sequence[Mapping[str, Any]]) -> str:
         values = [one["values"][name] or 0 for name in names]
         axes.barh(range(len(names)), values, color=_BLUE)
         axes.set_xlim(0, 1.05 * max(values) or 1)
-        label_ticks(axes.xaxis, _UNITS.get(one["unit"], COUNT_UNITS), most=max(2, int(1.5 * room)))
+        label_ticks(axes.xaxis, UNITS.get(one["unit"], COUNT_UNITS), most=max(2, int(1.5 * room)))
         axes.set_yticks(range(len(names)), shown)
         title(axes, one["title"], room)
     for axes in panels[len(figures) :]:
@@ -172,7 +172,7 @@ def over_axis(figures: Sequence[Mapping[str, Any]]) -> str:
             )
         axes.set_xticks(range(len(points)), points)
         axes.set_ylim(bottom=0)
-        label_ticks(axes.yaxis, _UNITS.get(one["unit"], COUNT_UNITS))
+        label_ticks(axes.yaxis, UNITS.get(one["unit"], COUNT_UNITS))
         title(axes, one["title"])
         beside(axes)
     return svg(figure)

@@ -8,6 +8,9 @@
     <case>/*.svg      plots
     <case>/trace/     event traces of the NICs, of a run with --trace
 
+That of a run with several seeds has such a folder for each, ``seed-<n>``, beside a summary.json, a report.html and a
+metrics.csv of all together (`reports.run_seeds`).
+
 `latest` beside the folders of an experiment points to the newest. A folder is made before the run, so that a place
 where nothing can be written is found then, and has ``.unfinished`` behind its name until all is in it.
 """
@@ -76,10 +79,24 @@ def unfinished_folder(results: Path, name: str) -> Iterator[Path]:
         raise
 
 
-def finish(folder: Path) -> Path:
-    """All is in the folder of a run: give it its name, and let ``latest`` beside it point to it."""
+@contextlib.contextmanager
+def given_folder(place: Path) -> Iterator[Path]:
+    """A new folder at `place` for a run that begins, ``finish`` gives it its name; there must be none yet."""
+    folder = place.with_name(place.name + UNFINISHED)
+    folder.mkdir()
+    try:
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def finish(folder: Path, *, newest: bool = True) -> Path:
+    """All is in the folder of a run: give it its name, and if it is the `newest` let ``latest`` point to it."""
     named = folder.replace(folder.with_name(folder.name.removesuffix(UNFINISHED)))
-    point_latest(named)
+    if newest:
+        point_latest(named)
     return named
 
 

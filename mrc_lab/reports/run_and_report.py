@@ -112,15 +112,18 @@ def run_and_report(
     beside: Beside = lambda fabric: nullcontext(),
     notify: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda share: None,
+    place: Path | None = None,
 ) -> FinishedRun:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors.
+
+    The result folder is a new one below `results`, named after the time, or the one at `place`, which is made.
 
     With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures. `measure_all`
     and `beside` are those of :func:`run_experiment`.
     """
     began = time.monotonic()
     with (
-        folders.unfinished_folder(results, experiment.name) as folder,
+        folders.unfinished_folder(results, experiment.name) if place is None else folders.given_folder(place) as folder,
         folders.place_of_traces(results) if trace or captures else nullcontext() as traces,
     ):
         recordings = run_experiment(
@@ -152,4 +155,5 @@ def run_and_report(
         from mrc_lab.reports.report import write_report  # not at the top: matplotlib takes a second to load
 
         write_report(folder, experiment, metrics, summary, run)
-    return FinishedRun(experiment, recordings, judged, summary, folders.finish(folder), wall)
+    folder = folders.finish(folder, newest=place is None)
+    return FinishedRun(experiment, recordings, judged, summary, folder, wall)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrc_common.units import counted
-from mrc_lab.cli.options import NATURAL
+from mrc_lab.cli.options import SEEDS
 
 if TYPE_CHECKING:
     from mrc_lab.sweeps.grid import Grid
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MISSING = 3
 SHOWN_WARNINGS = 10
 SHOWN_EXTENTS = 40  # lines
+SHOWN_ROWS = 60  # of the tables of metrics
 
 
 @click.command(
@@ -24,7 +25,9 @@ SHOWN_EXTENTS = 40  # lines
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--set", "settings", multiple=True, metavar="KEY=V1,V2", help="A key and its values; may be repeated.")
-@click.option("--seeds", type=NATURAL, default="1", show_default=True, help="Seeds, as in 1-20 or 1,5,9.")
+@click.option(
+    "--seeds", type=SEEDS, default="1", show_default=True, help="How many seeds, or which, as in 1-20 or 1,5,9."
+)
 @click.option(
     "--jobs",
     "-j",
@@ -47,7 +50,8 @@ def sweep(
 ) -> int:
     """Run experiment FILEs with every combination of settings and seeds, in simulation.
 
-    Writes table.jsonl with a row for each run and case. Repeating the command runs only what is missing: runs whose
+    Prints the mean of each metric with its 95 % interval over seeds (Student's t), by point. Writes table.jsonl with a
+    row for each run and case, metrics.csv with one for each point, seed and metric, and plots. Repeating the command runs only what is missing: runs whose
     worker was killed, and new values or seeds. The exit status is 0 when every run met its expectations, 1 when one
     did not, 3 when runs are missing.
     """
@@ -74,10 +78,41 @@ def sweep(
     if tally.lost:
         click.echo(f"lost: {len(tally.lost)}; repeat the command to run what is missing", err=True)
     if tally.table is not None:
-        click.echo(f"table: {tally.table}")
+        _report(tally.table.parent, tally)
     if tally.done < tally.total:
         return MISSING
     return 0 if set(tally.verdicts) <= {"pass"} else 1
+
+
+def _report(folder: Path, tally: Tally) -> None:
+    """Print the metrics of all points, draw the plots, and say where everything is."""
+    from mrc_lab.reports.over_seeds import METHOD
+    from mrc_lab.sweeps.points import by_metric, table
+    from mrc_lab.sweeps.sweep_plots import MOST_KEYS, write_plots  # matplotlib takes a second to load
+    from mrc_lab.terminal.console import console, show
+    from mrc_lab.terminal.plain_table import plain_table
+
+    metrics, room = by_metric(tally.points), SHOWN_ROWS
+    several = len({metric.experiment for metric in metrics}) > 1
+    for metric in metrics:
+        head, rows = table(metric)
+        if room <= 0:
+            break
+        click.echo(f"\n{f'{metric.experiment}: ' * several}{metric.title}")
+        show(console(), plain_table(head, rows[:room]))
+        room -= len(rows)
+    total = sum(len(metric.rows) for metric in metrics)
+    if total > SHOWN_ROWS:
+        click.echo(f"and {total - SHOWN_ROWS} more rows, in {folder / 'intervals.csv'}")
+    plots = write_plots(folder / "plots", metrics)
+    varying = {key for metric in metrics for key in metric.varying}
+    click.echo(f"\n{METHOD}, over the seeds of each point: {folder / 'intervals.csv'}")
+    click.echo(f"values: {folder / 'metrics.csv'}, a row for each point, seed and metric")
+    if plots:
+        click.echo(f"plots: {folder / 'plots'} ({counted(len(plots), 'file')})")
+    elif len(varying) > MOST_KEYS:
+        click.echo(f"plots: none, since {len(varying)} keys vary; they are drawn for {MOST_KEYS} at most")
+    click.echo(f"table: {tally.table}")
 
 
 def _spread(jobs: int | None, address: str | None) -> Spread:
@@ -87,7 +122,7 @@ def _spread(jobs: int | None, address: str | None) -> Spread:
         return over_ray(address, jobs=jobs)
     import os
 
-    from mrc_lab.sweeps.process_pool import over_processes
+    from mrc_lab.sweeps.local_processes import over_processes
 
     at_once = jobs or len(os.sched_getaffinity(0))
     return lambda runs: over_processes(runs, at_once)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mrc_lab.sweeps import sweep_folder as folders
 from mrc_lab.sweeps.grid import Grid, SweepRun
+from mrc_lab.sweeps.points import Point
 from mrc_lab.sweeps.run_one import SweepOutcome
 
 Spread = Callable[[Sequence[SweepRun]], Iterable[SweepOutcome]]
@@ -15,13 +16,17 @@ Spread = Callable[[Sequence[SweepRun]], Iterable[SweepOutcome]]
 
 @dataclass(slots=True)
 class Tally:
-    """How a sweep stands: runs by what came of them. `before` were done by an earlier call, `lost` are to be redone."""
+    """How a sweep stands: runs by what came of them. `before` were done by an earlier call, `lost` are to be redone.
+
+    `table` and `points` are there at the end, of all runs in the folder.
+    """
 
     total: int
     before: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     lost: list[SweepOutcome] = field(default_factory=list)
     table: Path | None = None
+    points: list[Point] = field(default_factory=list)
 
     @property
     def done(self) -> int:
@@ -63,4 +68,5 @@ def sweep(grid: Grid, path: Path, spread: Spread, notify: Callable[[Tally, Sweep
             if folder.records:
                 folder.write_table()
                 tally.table = folder.table
+                tally.points = folder.write_points()
     return tally

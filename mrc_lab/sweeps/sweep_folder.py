@@ -3,6 +3,9 @@
     sweep.json        its files, with digests, and the keys that it sets
     runs/<run>.json   the record of a run
     table.jsonl       all of them
+    metrics.csv       every metric that files report, expect or compare; a row for each point, seed and metric
+    intervals.csv     their means with 95 % intervals; a row for each point and metric
+    plots/            a plot of each, where one key varies or two
 
 Values and seeds may be added by a later call; another file or another key makes it another sweep. While somebody fills
 the folder, the lock on ``sweep.json`` keeps others out; the kernel drops it with the process.
@@ -22,6 +25,7 @@ from mrc_common import named_files, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.reports.result_folder import write_json
 from mrc_lab.sweeps.grid import Grid
+from mrc_lab.sweeps.points import Point, points_of, write_points
 from mrc_lab.sweeps.table import write_table
 
 FORMAT = 1
@@ -48,6 +52,15 @@ class SweepFolder:
         """Write the table of all records, or leave the one that is there; ExperimentError when the disk is full."""
         self._write(self.table, lambda fresh: write_table(fresh, self.records.values()))
 
+    def write_points(self) -> list[Point]:
+        """Write the tables of points, and return them; ExperimentError when the disk is full."""
+        points = points_of(self.records.values())
+        try:
+            write_points(self.path, points)
+        except OSError as error:
+            raise _unwritable(Path(error.filename or self.path), error) from None
+        return points
+
     def _write(self, place: Path, write: Callable[[Path], object]) -> None:
         fresh = place.with_suffix(".new")
         try:
@@ -56,10 +69,14 @@ class SweepFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise ExperimentError(
-                f"{place} cannot be written: {why}", "Fix that; repeating the command runs only what is missing."
-            ) from None
+            raise _unwritable(place, error) from None
+
+
+def _unwritable(place: Path, error: OSError) -> ExperimentError:
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return ExperimentError(
+        f"{place} cannot be written: {why}", "Fix that; repeating the command runs only what is missing."
+    )
 
 
 @contextlib.contextmanager

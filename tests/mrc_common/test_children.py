@@ -14,7 +14,7 @@ import pytest
 import mrc_common
 from mrc_common import children
 from mrc_lab.paper import reproduction
-from mrc_lab.sweeps.process_pool import over_processes
+from mrc_lab.sweeps.local_processes import over_processes
 from tests.mrc_lab.sweeps.workers import record, runs
 
 ROOT = Path(__file__).resolve().parents[2]

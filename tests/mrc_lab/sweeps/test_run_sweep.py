@@ -12,7 +12,7 @@ import pytest
 from mrc_lab.errors import ExperimentError
 from mrc_lab.sweeps import sweep_folder as folders
 from mrc_lab.sweeps.grid import Grid, SweepRun, make_grid
-from mrc_lab.sweeps.process_pool import over_processes
+from mrc_lab.sweeps.local_processes import over_processes
 from mrc_lab.sweeps.run_one import SweepOutcome, execute
 from mrc_lab.sweeps.run_sweep import Tally, sweep
 from mrc_lab.sweeps.table import write_table

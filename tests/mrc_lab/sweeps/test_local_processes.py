@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mrc_lab.sweeps.process_pool import over_processes
+from mrc_lab.sweeps.local_processes import over_processes
 from tests.mrc_lab.sweeps.workers import killed_at_13, record, runs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +38,7 @@ def test_workers_exit_when_the_sweep_is_killed(tmp_path: Path):
     os.mkfifo(fifo)
     program = (
         "from tests.mrc_lab.sweeps.workers import runs, say_and_stay\n"
-        "from mrc_lab.sweeps.process_pool import over_processes\n"
+        "from mrc_lab.sweeps.local_processes import over_processes\n"
         f"if __name__ == '__main__': list(over_processes(runs(1, text={str(fifo)!r}), 1, say_and_stay))"
     )
     script = tmp_path / "sweep.py"

@@ -20,12 +20,9 @@ from typing import Any, Generic, TypeVar
 
 from mrc_common import children
 from mrc_host import compiled
-from mrc_lab.sweeps.grid import SweepRun
-from mrc_lab.sweeps.run_one import SweepOutcome, execute
 
-Execute = Callable[[SweepRun], SweepOutcome]
 Item = TypeVar("Item")
-_MODULE = "mrc_lab.sweeps.process_worker"
+_MODULE = "mrc_lab.experiments.running.process_worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +32,6 @@ class Done(Generic[Item]):
     item: Item
     result: Any
     lost: str = ""
-
-
-def over_processes(runs: Sequence[SweepRun], jobs: int, execute: Execute = execute) -> Iterator[SweepOutcome]:
-    """The outcome of every run as it comes, from `jobs` workers. `execute` must be a module's function."""
-    for done in each(runs, jobs, execute):
-        yield SweepOutcome(done.item, None, done.lost) if done.lost else done.result
 
 
 def each(items: Sequence[Item], jobs: int, function: Callable[[Item], Any]) -> Iterator[Done[Item]]:
