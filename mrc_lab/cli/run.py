@@ -89,9 +89,8 @@ def _seeds(
     seed: int | None, seeds: tuple[int, ...] | None, jobs: int | None, backend: str, web: bool
 ) -> tuple[int, ...]:
     """The seeds to run; UsageError for options that do not fit one another."""
-    if seeds is None or len(seeds) == 1:
-        if jobs is not None:
-            raise click.UsageError("--jobs is for several seeds: give --seeds too, as in --seeds 10.")
+    if jobs is not None and len(seeds or (1,)) == 1:
+        raise click.UsageError("--jobs is for several seeds: give --seeds too, as in --seeds 10.")
     if seeds is None:
         return (1 if seed is None else seed,)
     if seed is not None:
@@ -170,9 +169,8 @@ def _run_seeds(
             experiment, backend, seeds, results, jobs=at_once, notify=line.print, progress=line.report, **options
         )
     show(console(), plain_table(*found.table()))
-    verdicts = ", ".join(
-        f"{verdict} {count}" for verdict, count in sorted(Counter(r.verdict for r in found.runs).items())
-    )
+    counts = Counter(run.verdict for run in found.runs)
+    verdicts = ", ".join(f"{verdict} {count}" for verdict, count in sorted(counts.items()))
     click.echo(f"{counted(len(seeds), 'seed')}: {verdicts}; {METHOD}")
     click.echo(f"report: {found.folder / 'report.html'}")
     if found.verdict == "error":

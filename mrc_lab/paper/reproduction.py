@@ -22,12 +22,12 @@ from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import Experiment, load_file
 from mrc_lab.experiments.running.kept_memory import kept_memory
+from mrc_lab.experiments.running.process_pool import each
 from mrc_lab.experiments.running.run_experiment import check
 from mrc_lab.paper.listing import listing
 from mrc_lab.paper.page import index, summarize
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.run_and_report import run_and_report
-from mrc_lab.experiments.running.process_pool import each
 from topologies.errors import FabricError
 
 Job = tuple[Path, int]  # a file and a seed

@@ -89,9 +89,7 @@ class MetricOverSeeds:
         if not self.verdicts:
             return self.compared
         counts = Counter(self.verdicts.values())
-        words = ", ".join(
-            f"{verdict} {counts[verdict]}" for verdict in ("fail", "untrusted", "pass") if counts[verdict]
-        )
+        words = ", ".join(f"{word} {counts[word]}" for word in ("fail", "untrusted", "pass") if counts[word])
         return joined(self.compared, words)
 
     @property

@@ -167,6 +167,10 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise ExperimentError(f"{path} is not JSON", "Give a folder that 'mrc run' has created.") from None
     if isinstance(summary, dict) and "world" in summary:  # of an earlier release
         summary.setdefault("backend", summary.pop("world"))
+    if isinstance(summary, dict) and isinstance(summary.get("seeds"), list) and "cases" not in summary:
+        raise ExperimentError(
+            f"{path} is the summary of several seeds", "Give the folder of one seed, such as seed-1 in it."
+        )
     if not isinstance(summary, dict) or not isinstance(summary.get("cases"), dict) or not summary["cases"]:
         raise ExperimentError(f"{path} is not the summary of an experiment")
     for name in summary["cases"]:

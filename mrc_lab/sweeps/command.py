@@ -26,7 +26,7 @@ SHOWN_ROWS = 60  # of the tables of metrics
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--set", "settings", multiple=True, metavar="KEY=V1,V2", help="A key and its values; may be repeated.")
 @click.option(
-    "--seeds", type=SEEDS, default="1", show_default=True, help="How many seeds, or which, as in 1-20 or 1,5,9."
+    "--seeds", type=SEEDS, default="1", show_default=True, help="How many seeds, or which: 10, 1-20 or 1,5,9."
 )
 @click.option(
     "--jobs",
@@ -51,9 +51,10 @@ def sweep(
     """Run experiment FILEs with every combination of settings and seeds, in simulation.
 
     Prints the mean of each metric with its 95 % interval over seeds (Student's t), by point. Writes table.jsonl with a
-    row for each run and case, metrics.csv with one for each point, seed and metric, and plots. Repeating the command runs only what is missing: runs whose
-    worker was killed, and new values or seeds. The exit status is 0 when every run met its expectations, 1 when one
-    did not, 3 when runs are missing.
+    row for each run and case, metrics.csv with one for each point, seed and metric, and plots.
+
+    Repeating the command runs only what is missing: runs whose worker was killed, and new values or seeds. The exit
+    status is 0 when every run met its expectations, 1 when one did not, 3 when runs are missing.
     """
     from mrc_lab.sweeps.grid import make_grid
 

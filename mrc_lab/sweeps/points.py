@@ -8,7 +8,7 @@ Metrics are those of `reports.over_seeds`: what the file reports, expects and co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,11 @@ def points_of(records: Iterable[Record]) -> list[Point]:
         if record.get("summary"):
             key = record["experiment"], tuple(record["settings"].items())
             found.setdefault(key, {})[record["seed"]] = record["summary"]
-    return [
-        Point(
-            experiment, dict(settings), tuple(over_seeds.over_seeds(dict(sorted(found[experiment, settings].items()))))
-        )
-        for experiment, settings in sorted(found, key=_order)
-    ]
+    points = []
+    for key in sorted(found, key=_order):
+        metrics = over_seeds.over_seeds(dict(sorted(found[key].items())))
+        points.append(Point(key[0], dict(key[1]), tuple(metrics)))
+    return points
 
 
 def by_metric(points: Sequence[Point]) -> list[MetricOverPoints]:
@@ -118,9 +117,12 @@ def _sortable(text: str) -> tuple[int, float, str]:
 
 def magnitude(text: str) -> float | None:
     """How large a value is, by its unit if it has one; None for words. Only to be compared with its like."""
-    for parse in _PARSERS:
-        try:
-            return float(parse(text))
-        except (ValueError, ArithmeticError):
-            continue
-    return None
+    parsed = (_parsed(parse, text) for parse in _PARSERS)
+    return next((value for value in parsed if value is not None), None)
+
+
+def _parsed(parse: Callable[[str], float], text: str) -> float | None:
+    try:
+        return float(parse(text))
+    except (ValueError, ArithmeticError):
+        return None

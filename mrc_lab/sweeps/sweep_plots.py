@@ -30,8 +30,7 @@ _MAX_LINES = 24
 @dataclass(frozen=True, slots=True)
 class _Line:
     label: str
-    places: tuple[str, ...]  # values of the axis's key
-    metrics: tuple[MetricOverSeeds, ...]
+    rows: tuple[tuple[str, MetricOverSeeds], ...]  # each with its value of the axis's key
 
 
 def write_plots(folder: Path, metrics: Sequence[MetricOverPoints]) -> list[Path]:
@@ -57,7 +56,7 @@ def plot(metric: MetricOverPoints) -> str:
     figure = new_figure(3.2)
     axes = figure.add_subplot()
     shown = lines[:_MAX_LINES]
-    styles = dashes([[(one.interval.mean if one.interval else np.nan) for one in line.metrics] for line in shown])
+    styles = dashes([[(one.interval.mean if one.interval else np.nan) for _, one in line.rows] for line in shown])
     for line, style in zip(shown, styles, strict=True):
         _draw(axes, line, where, style)
     if plain:
@@ -84,12 +83,12 @@ def _lines(metric: MetricOverPoints) -> tuple[str, list[_Line]]:
         words = [f"{other}={point.settings[other]}"] if other else []
         words += [one.case] if metric.several_cases else []
         found.setdefault(", ".join(words) or "_", []).append((point.settings[axis], one))
-    return axis, [_Line(label, *map(tuple, zip(*rows, strict=True))) for label, rows in found.items()]  # type: ignore[arg-type]
+    return axis, [_Line(label, tuple(rows)) for label, rows in found.items()]
 
 
 def _draw(axes: Axes, line: _Line, where: dict[str, float], style: object) -> None:
     """A line through the means, a bar at each for its interval where there is one."""
-    found = [(where[place], one.interval) for place, one in zip(line.places, line.metrics, strict=True)]
+    found = [(where[place], one.interval) for place, one in line.rows]
     means = np.array([interval.mean if interval else np.nan for _, interval in found])
     halves = np.array(
         [interval.high - interval.mean if interval and interval.high is not None else 0.0 for _, interval in found]

@@ -1,4 +1,4 @@
-"""A worker process of ``process_pool``: ``python -m mrc_lab.experiments.running.process_worker DESCRIPTOR compiled|plain``.
+"""A worker process of ``process_pool``: ``python -m <this module> DESCRIPTOR compiled|plain``.
 
 Nothing here imports the transport, which would be too early for the compiled one: what to do comes through the pipe.
 """
