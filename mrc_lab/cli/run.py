@@ -105,9 +105,11 @@ def _seeds(
 def _check(experiment: Experiment, file: Path, backend: str, seed: int, captures: tuple[str, ...]) -> int:
     """Check a file and print what a run would say of it."""
     from mrc_common.units import counted
+    from mrc_lab.experiments.files.fault_draws import draw_faults
     from mrc_lab.experiments.files.model import case_prefix
     from mrc_lab.experiments.running import run_experiment
 
+    experiment = draw_faults(experiment, seed)
     run_experiment.check(experiment, backend, captures)
     for warning in run_experiment.warnings_of(experiment, backend):
         click.echo(f"Warning: {warning}.", err=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.model import Experiment, case_prefix
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
@@ -122,6 +123,7 @@ def run_and_report(
     and `beside` are those of :func:`run_experiment`.
     """
     began = time.monotonic()
+    experiment = draw_faults(experiment, seed)
     with (
         folders.unfinished_folder(results, experiment.name) if place is None else folders.given_folder(place) as folder,
         folders.place_of_traces(results) if trace or captures else nullcontext() as traces,

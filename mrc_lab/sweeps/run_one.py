@@ -14,6 +14,7 @@ from typing import Any
 
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.loader import load_text
 from mrc_lab.experiments.running.run_experiment import run_experiment
 from mrc_lab.reports.metric_table import MetricTable
@@ -57,6 +58,6 @@ def execute(run: SweepRun) -> SweepOutcome:
 
 
 def _summary(run: SweepRun) -> dict[str, Any]:
-    experiment = load_text(run.text, source=run.source, name=run.experiment)
+    experiment = draw_faults(load_text(run.text, source=run.source, name=run.experiment), run.seed)
     metrics = MetricTable(experiment.cases, run_experiment(experiment, "sim", run.seed))
     return summarize(experiment, metrics, judge(experiment, metrics, "sim"), "sim", run.seed)

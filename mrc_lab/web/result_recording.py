@@ -16,6 +16,7 @@ from typing import Any
 from mrc_host.verbs_types import PathEvent, PathReason, PathState
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import build_fabric
+from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.loader import load_file
 from mrc_lab.experiments.files.model import Case, case_label, joined
 from mrc_lab.fabric.live_view import TrainingState
@@ -64,7 +65,7 @@ def result_recordings(folder: Path, prefix: str = "") -> list[NamedRecording]:
     file = folder / "experiment.yaml"
     if not file.is_file():
         raise ExperimentError(f"{folder} has no experiment.yaml", _WHERE_FOLDER)
-    experiment = load_file(file)
+    experiment = draw_faults(load_file(file), int(summary.get("seed", 1)))
     title = str(summary.get("name", experiment.name))
     # what an axis has is too much to play
     cases = [case for case in experiment.cases if case.name in summary["cases"] and not case.point]

@@ -162,6 +162,11 @@ class FaultKind:
         return first if first is not None and place_of(first.type) in _TARGETS else None
 
     @property
+    def drawable(self) -> bool:
+        """Whether it is on links or switches that a pattern matches, so that some of them may be drawn."""
+        return self.target is not None and place_of(self.target.type) in (FaultPlace.LINK, FaultPlace.SWITCH)
+
+    @property
     def further(self) -> tuple[SectionKey, ...]:
         """The parameters that follow its word on the command line."""
         known = {parameter.name: parameter for parameter in self.all_parameters}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mrc_common import units
 from mrc_common.declared.document import Value
+from mrc_lab.experiments.files.fault_draws import Matches, matches
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from simulation.fault_limits import SIMULATION
@@ -18,13 +19,27 @@ from topologies.faults.effect import Effect
 def check_faults(case: Case, fabric: Fabric, places: Sequence[Value]) -> None:
     """FileError at the place of a fault that is not possible."""
     effects = []
+    names: set[str] = set()
     for planned, place in zip(case.faults, places, strict=True):
         _check_times(case, planned, place)
+        if planned.name and planned.name in names:
+            raise place.items()["name"].error(f"there are two faults {planned.name}")
+        names.add(planned.name)
         try:
             effects.append(SIMULATION.effect_of(fabric, planned.fault))
+            if planned.count is not None:
+                _check_count(planned.count, matches(planned, fabric), place.items()["count"])
         except FabricError as error:
             raise place.error(str(error)) from None
     _check_together(case.faults, effects, places)
+
+
+def _check_count(count: int, found: Matches, place: Value) -> None:
+    """FileError where more are to be drawn than there are."""
+    if count > len(found.names):
+        there = units.counted(len(found.names), found.word, found.word + "es" if found.word == "switch" else "")
+        verb = "matches" if len(found.names) == 1 else "match"
+        raise place.error(f"is {count}, but only {there} {verb} {found.pattern!r}")
 
 
 def _check_times(case: Case, fault: PlannedFault, place: Value) -> None:

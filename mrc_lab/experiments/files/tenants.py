@@ -7,7 +7,6 @@ NICs (:data:`OF_NICS`) cannot differ, since tenants on the same host share its N
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,9 @@ from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import FieldType, JsonSchema, Text
 from mrc_common.declared.overlay import overlay, without
 from mrc_common.declared.sections import Section, TaggedUnion, check_keys, override_schema
+from mrc_lab.experiments.files.element_names import read_name
 
 OF_NICS = ("spraying", "path_selection", "settings")
-_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9][A-Za-z0-9_+-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,7 @@ class TenantEntry(FieldType):
         members = value.items()
         if "name" not in members:
             raise value.error("name is missing: what this tenant is called")
-        name = Text().read(members["name"])
-        if not _NAME.fullmatch(name):
-            raise members["name"].error(f"{name[:80]!r} must be letters, digits and - + _, 32 at most, and no number")
+        name = read_name(members["name"])
         transport = members.get("transport")
         if transport is not None:
             self._check(transport)

@@ -104,5 +104,5 @@ def takes_paths_out(fabric: Fabric, planned: PlannedFault) -> bool:
 
 
 def _more(faults: list[PlannedFault]) -> str:
-    count = len(faults) - 1
+    count = len({fault.line for fault in faults}) - 1
     return f" ({count} more fault{'s' * (count > 1)} of this file too)" if count else ""

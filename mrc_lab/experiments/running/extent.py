@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mrc_common.units import counted
 from mrc_lab.experiments.files.checks import select_hosts
+from mrc_lab.experiments.files.fault_draws import draw_case
+from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, Tenant, joined
 from mrc_lab.experiments.files.workloads import Incast, Ranks, Replayed, Workload, Writes
 from mrc_lab.experiments.running.flows import plan
@@ -25,6 +27,7 @@ from topologies.name_patterns import is_pattern
 
 _MAX_SPANS = 6  # spans of names in a line
 _MAX_FAULTS = 6  # faults with a line of their own
+_MAX_DRAWN = 20  # names in a line
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
@@ -64,19 +67,35 @@ class TenantExtent:
 
 @dataclass(frozen=True, slots=True)
 class FaultExtent:
-    """The links that a fault takes down or impairs, at least in one direction, and the switches that it is about."""
+    """The links that a fault takes down or impairs, at least in one direction, and the switches that it is about.
+
+    `drawn` are the links or switches that were drawn of `matches` by chance.
+    """
 
     kind: str
     line: int
     links: tuple[str, ...]
     switches: tuple[str, ...]
+    name: str = ""
+    drawn: tuple[str, ...] = ()
+    matches: int = 0
 
     def in_words(self) -> str:
-        """One line, with the number of everything."""
+        """One line, with the number of everything, and the names of what was drawn."""
+        if self.drawn:
+            word = "switches" if self.switches else "links"
+            listed = ", ".join(self.drawn[:_MAX_DRAWN]) + ", ..." * (len(self.drawn) > _MAX_DRAWN)
+            return joined(self.name, self.kind, f"{len(self.drawn)} of {self.matches} {word}, drawn: {listed}")
         words = [counted(len(self.switches), "switch", "switches")] if self.switches else []
         if self.links:
             words.append(counted(len(self.links), "link") + f" ({', '.join(self.links)})" * (len(self.links) <= 2))
-        return joined(self.kind, ", ".join(words))
+        return joined(self.name, self.kind, ", ".join(words))
+
+    def numbers(self) -> dict[str, Any]:
+        """For ``summary.json``."""
+        found: dict[str, Any] = {"kind": self.kind, "links": len(self.links), "switches": len(self.switches)}
+        found |= {"name": self.name} if self.name else {}
+        return found | ({"drawn": list(self.drawn), "matches": self.matches} if self.drawn else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +124,17 @@ class Extent:
             "hosts": self.hosts,
             "links": self.links,
             "workloads": [dataclasses.asdict(tenant) for tenant in self.tenants],
-            "faults": [
-                {"kind": fault.kind, "links": len(fault.links), "switches": len(fault.switches)}
-                for fault in self.faults
-            ],
+            "faults": [fault.numbers() for fault in self.faults],
         }
 
 
 def extent_of(case: Case, fabric: Fabric, seed: int = 1) -> Extent:
-    """What `case` came to mean on `fabric`. `seed` is that of the run, for a permutation by chance."""
+    """What `case` came to mean on `fabric`. `seed` is that of the run, for what is chance."""
     return Extent(
         len(fabric.nics),
         len(fabric.links),
         tuple(_tenant(tenant, fabric, seed) for tenant in case.tenants),
-        tuple(
-            FaultExtent(planned.fault.kind.name, planned.line, *_touched(planned.fault, fabric))
-            for planned in case.faults
-        ),
+        tuple(_faults(draw_case(case, seed).faults, fabric)),
     )
 
 
@@ -174,6 +187,27 @@ def _between(tenant: Tenant, pairs: set[tuple[str, str]], flows: int, queue_pair
         flows,
         queue_pairs,
     )
+
+
+def _faults(planned: Sequence[PlannedFault], fabric: Fabric) -> Iterator[FaultExtent]:
+    """The extent of each fault of the file; one that was drawn is several."""
+    together: dict[int, list[PlannedFault]] = {}
+    for number, fault in enumerate(planned):
+        together.setdefault(fault.draw.place if fault.draw else -1 - number, []).append(fault)
+    for faults in together.values():
+        yield _fault(faults, fabric)
+
+
+def _fault(planned: Sequence[PlannedFault], fabric: Fabric) -> FaultExtent:
+    """The extent of one fault of the file, which may have been drawn as several."""
+    first = planned[0]
+    touched = [_touched(one.fault, fabric) for one in planned]
+    links = tuple(dict.fromkeys(link for found, _ in touched for link in found))
+    switches = tuple(dict.fromkeys(switch for _, found in touched for switch in found))
+    found = FaultExtent(first.fault.kind.name, first.line, links, switches, first.name)
+    if first.draw is None:
+        return found
+    return dataclasses.replace(found, drawn=switches or links, matches=first.draw.matches)
 
 
 def _touched(fault: Fault, fabric: Fabric) -> tuple[tuple[str, ...], tuple[str, ...]]:

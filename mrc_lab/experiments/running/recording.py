@@ -110,13 +110,18 @@ class PortRecord:
 
 @dataclass(frozen=True, slots=True)
 class FaultSpan:
-    """A fault as it was: what, on which links, from when to when (`until` None: to the end of the run)."""
+    """A fault as it was: what, on which links, from when to when (`until` None: to the end of the run).
+
+    `drawn_from` is how many links or switches it was drawn from by chance; 0 if it was not drawn.
+    """
 
     kind: str
     label: str
     at: int
     until: int | None
     links: tuple[str, ...]
+    name: str = ""
+    drawn_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)

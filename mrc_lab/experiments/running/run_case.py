@@ -24,7 +24,7 @@ from mrc_host.verbs.queue_pair import QueuePair
 from mrc_host.verbs_types import PathEvent, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
-from mrc_lab.experiments.files.model import Case, Tenant
+from mrc_lab.experiments.files.model import Case, Tenant, joined
 from mrc_lab.experiments.files.workloads import Ranks, Replayed
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
@@ -381,7 +381,9 @@ def span(planned: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan
     fault = planned.fault.scaled(times=scale, rates=1 / scale)
     links = SIMULATION.effect_of(fabric, fault).touched_links(fabric)
     until = None if planned.until is None else round(planned.until * scale)
-    return FaultSpan(fault.kind.name, fault.in_words(), round(planned.at * scale), until, links)
+    label = joined(planned.name, fault.in_words())
+    drawn_from = planned.draw.matches if planned.draw else 0
+    return FaultSpan(fault.kind.name, label, round(planned.at * scale), until, links, planned.name, drawn_from)
 
 
 def _bad_paths(pair: QueuePair) -> int:

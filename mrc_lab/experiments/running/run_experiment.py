@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import build_fabric
+from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
@@ -50,6 +51,7 @@ def run_experiment(
     and queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
     `beside` returns for its name is entered.
     """
+    experiment = draw_faults(experiment, seed)
     check(experiment, backend, captures)
     opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}
