@@ -1,6 +1,7 @@
 """Values for dotted keys, as a command line gives them (``fabric.planes=1,2,4``), laid into a document.
 
-Values are YAML, separated by commas outside of brackets: ``workload.pairs=[h1>h2],[h1>h2,h3>h4]`` are two. Between
+Values are YAML, separated by commas outside of brackets: ``workload.pairs=[h1>h2],[h1>h2,h3>h4]`` are two. Patterns of
+names need no quotes, though YAML wants them: ``faults.cut.link=h[1-4]@p*,*@p0`` are two, as are their lists. Between
 dots a number is a place in a list, from 0, and a word the element that has this `name`. A value that is laid in takes
 the place of what it replaces in every error message, or that of the section it is added to.
 """
@@ -8,6 +9,7 @@ the place of what it replaces in every error message, or that of the section it 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +17,11 @@ import yaml
 
 from mrc_common.declared.document import Value
 from mrc_common.declared.overlay import name_of
+
+_TEXT, _SEQUENCE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:seq"
+_PATTERN = re.compile(
+    r"(?!\[)(?=.*[*?\[])[\w*?@:.<>/+-]*(?:\[[\d,\s-]+\][\w*?@:.<>/+-]*)*"
+)  # of topologies.name_patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +40,61 @@ def parse_assignment(text: str, error: Callable[[str], Exception]) -> Assignment
     if not equals or not all(key.split(".")) or not values.strip():
         raise error(f"--set {text}: write a key and its values, as in fabric.planes=1,2,4")
     flow = f"[{values}]"
-    try:
-        node = yaml.compose(flow, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError):
-        node = None
-    if not isinstance(node, yaml.SequenceNode) or node.end_mark.index != len(flow):
-        raise error(f"--set {text}: {values!r} are not values that YAML knows")
-    texts = tuple(flow[value.start_mark.index : value.end_mark.index].strip() for value in node.value)
+    node = _composed(flow)
+    if isinstance(node, yaml.SequenceNode) and node.end_mark.index == len(flow):
+        texts = tuple(flow[value.start_mark.index : value.end_mark.index].strip() for value in node.value)
+    else:
+        texts = tuple(_pieces(values))
+        nodes = [_with_patterns(one) for one in texts]
+        if None in nodes:
+            raise error(f"--set {text}: {values!r} are not values that YAML knows")
+        node = yaml.SequenceNode(_SEQUENCE, nodes)
     for number, one in enumerate(texts):
         if one in texts[:number]:
             raise error(f"--set {text}: {one} is given twice")
     return Assignment(key, tuple(node.value), texts)
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """The YAML in a text; None if it is none."""
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return None
+
+
+def _pieces(text: str) -> list[str]:
+    """The parts of a text between commas outside of brackets and quotes, bare."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'" and not parts[-1].strip():
+            quote = letter
+        elif letter in "[{":
+            depth += 1
+        elif letter in "]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _with_patterns(text: str) -> yaml.Node | None:
+    """A value that may be a pattern of names, or a list with some, without quotes; None if it is neither, nor YAML."""
+    if _PATTERN.fullmatch(text):
+        return yaml.ScalarNode(_TEXT, text)
+    flow = f"[{text}]"
+    node = _composed(flow)
+    if isinstance(node, yaml.SequenceNode) and node.end_mark.index == len(flow) and len(node.value) == 1:
+        only: yaml.Node = node.value[0]
+        return only
+    if not text.startswith("[") or not text.endswith("]"):
+        return None
+    inside = [_with_patterns(one) for one in _pieces(text[1:-1])]
+    return None if None in inside else yaml.SequenceNode(_SEQUENCE, inside)
 
 
 def assign(document: Value, key: str, node: yaml.Node) -> Value:

@@ -21,7 +21,7 @@ from mrc_common.written_files import write_text
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import Experiment, load_text
-from mrc_lab.experiments.files.model import case_prefix
+from mrc_lab.experiments.files.model import case_label, case_prefix, joined
 from mrc_lab.experiments.running.kept_memory import kept_memory
 from mrc_lab.experiments.running.process_pool import each
 from mrc_lab.experiments.running.run_experiment import check, extents_of, warnings_of
@@ -88,6 +88,7 @@ class FinishedSeeds:
             "seeds": self.seeds,
             "verdict": self.verdict,
             "verdicts": {str(run.seed): run.verdict for run in self.runs},
+            "drawn": {str(run.seed): drawn for run in self.runs if (drawn := drawn_faults(run.summary))},
             "problems": {str(run.seed): run.problem for run in self.runs if run.problem},
             "metrics": [
                 {
@@ -152,6 +153,8 @@ def run_seeds(
 def _header(experiment: Experiment, backend: str, seeds: Sequence[int]) -> Iterator[str]:
     """What names and patterns mean, with the first seed, and warnings: once, since seeds do not change them."""
     yield f"{experiment.name}: {counted(len(seeds), 'seed')}, {counted(len(experiment.cases), 'case')} each"
+    if any(fault.by_chance for case in experiment.cases for fault in case.faults):
+        yield f"faults by chance as drawn with seed {seeds[0]}; the report names those of each seed"
     for case, lines in extents_of(experiment, seeds[0]).items():
         yield from (f"{case_prefix(case)}{line}" for line in lines)
     yield from (f"Warning: {warning}." for warning in dict.fromkeys(warnings_of(experiment, backend)))
@@ -177,6 +180,18 @@ def _run_one(seed: int, job: _Job) -> SeedRun:
     return SeedRun(seed, dict(result.summary))
 
 
+def drawn_faults(summary: Mapping[str, Any] | None) -> list[str]:
+    """What a run drew for its faults by chance: a text for each fault, of all cases."""
+    cases = summary["cases"] if summary else {}
+    texts = [
+        joined(case_label(case), f"{fault.get('name') or fault['kind']}: {', '.join(fault['drawn'])}")
+        for case, numbers in cases.items()
+        for fault in numbers["extent"]["faults"]
+        if "drawn" in fault
+    ]
+    return list(dict.fromkeys(texts))
+
+
 def _page(found: FinishedSeeds) -> str:
     head, rows = found.table()
     numbers = tuple(place for place, title in enumerate(head) if title in over_seeds.COLUMNS)
@@ -190,5 +205,5 @@ def _page(found: FinishedSeeds) -> str:
         head=head,
         rows=rows,
         numbers=numbers,
-        drawn={run.seed: "" for run in found.runs},
+        drawn={run.seed: drawn_faults(run.summary) for run in found.runs},
     )

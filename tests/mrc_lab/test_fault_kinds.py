@@ -81,7 +81,8 @@ def test_the_schema_has_the_keys_of_every_kind(kind: FaultKind) -> None:
     parts = json.loads(schema.PATH.read_text())["properties"]["faults"]["items"]["oneOf"]
     mine = [part["properties"] for part in parts if f'"{kind.name}"' in json.dumps(part["properties"]["kind"])]
     keys = {name for part in mine for name in part}
-    assert keys == {"kind", "at", "until", *(parameter.name for parameter in kind.all_parameters)}
+    chance = {"count", "share"} if kind.drawable else set()
+    assert keys == {"kind", "name", "at", "until", *chance, *(parameter.name for parameter in kind.all_parameters)}
 
 
 @EVERY

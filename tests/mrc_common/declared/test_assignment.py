@@ -28,10 +28,31 @@ def test_values_are_separated_by_commas_outside_brackets(setting: str, texts: tu
     assert parse_assignment(setting, DocumentError).texts == texts
 
 
-@pytest.mark.parametrize("setting", ["", "a", "a=", "=1", "a..b=1", "a=[1", "a=1]", "a=1] ,[2", "a=1,1", "a={"])
+@pytest.mark.parametrize(
+    "setting",
+    ["", "a", "a=", "=1", "a..b=1", "a=[1", "a=1]", "a=1] ,[2", "a=1,1", "a={", "a=h[1-4", "a=[h[1]", "a=h[1],,h[2]"],
+)
 def test_malformed_assignments_are_refused(setting: str):
     with pytest.raises(DocumentError, match="--set"):
         parse_assignment(setting, DocumentError)
+
+
+@pytest.mark.parametrize(
+    ("values", "texts", "plain_values"),
+    [
+        ("h[1-4]@p*", ("h[1-4]@p*",), ["h[1-4]@p*"]),
+        ("h[1,2]@p0,h[3-8]@p0", ("h[1,2]@p0", "h[3-8]@p0"), ["h[1,2]@p0", "h[3-8]@p0"]),
+        ("*@p0,t0-*:t1-[0-3]@p1", ("*@p0", "t0-*:t1-[0-3]@p1"), ["*@p0", "t0-*:t1-[0-3]@p1"]),
+        ("[h[1-4]>h5,h6>h7],[h1>h2]", ("[h[1-4]>h5,h6>h7]", "[h1>h2]"), [["h[1-4]>h5", "h6>h7"], ["h1>h2"]]),
+        ('"h[1,2]@p0",h[3]', ('"h[1,2]@p0"', "h[3]"), ["h[1,2]@p0", "h[3]"]),
+        ("h[1-2],7", ("h[1-2]", "7"), ["h[1-2]", 7]),
+    ],
+)
+def test_patterns_need_no_quotes(values: str, texts: tuple[str, ...], plain_values: list[object]):
+    found = parse_assignment(f"a={values}", DocumentError)
+    assert found.texts == texts
+    laid_in = [plain(assign(parse("a: 0", "file"), "a", node)) for node in found.values]
+    assert laid_in == [{"a": value} for value in plain_values]
 
 
 def test_assigning_replaces_or_adds_a_value_in_a_copy():
