@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import Context
 from math import ulp
 from typing import Any, TypeVar
 
+from mrc_common.nested_loops import outer_loop_suspended
 from simulation.core.native import END_OF_TIME, Clock
 from simulation.errors import SimulationError, StalledError
 
@@ -135,6 +136,16 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         except Exception as error:
             future.set_exception(error)
         return future
+
+    def run_forever(self) -> None:
+        """As any loop, but also while another one runs in this thread, as in a notebook: that waits meanwhile."""
+        with outer_loop_suspended():
+            super().run_forever()
+
+    def run_until_complete(self, future: Awaitable[T]) -> T:  # type: ignore[override]
+        """As any loop, but also while another one runs in this thread."""
+        with outer_loop_suspended():
+            return super().run_until_complete(future)
 
     def run_to_rest(self) -> None:
         """Run until nothing is left to happen; coroutines may still wait for something that never will."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from mrc_common.suggestions import did_you_mean
+from mrc_common.units import counted
 from mrc_host.config import ProtocolSettings
 from topologies import fabric_checks, up_down
 from topologies.errors import FabricError
@@ -29,6 +30,7 @@ from topologies.up_down import FabricPath
 
 __all__ = ["Fabric", "FabricNic", "Link", "LinkEnd", "LinkKind", "Switch", "T2Wiring", "Tier"]
 
+_MOST_DRAWN = 10_000  # links
 DEFAULT_MTU = 4500  # a 4096-byte payload, 146 bytes of headers, and room
 DEFAULT_USID_BLOCK = 0xFC00_0000
 DEFAULT_ADDRESS_PREFIX = 0xFD00_006D_7263  # the first 48 bits of every NIC and kernel address
@@ -126,6 +128,26 @@ class Fabric:
     def t2_count(self) -> int:
         """T2 switches per plane; 0 with two tiers."""
         return len(self._tiers.get((Tier.T2, 0), ()))
+
+    # For people
+
+    def in_words(self) -> str:
+        """How large it is: ``2 planes, 3 tiers, 2 pods, 20 switches, 8 hosts, 40 links``."""
+        tiers = 1 + max(switch.tier for switch in self.switches)
+        sizes = [counted(self.planes, "plane"), counted(tiers, "tier")]
+        sizes += [counted(self.pods, "pod")] if tiers > 2 else []
+        sizes += [counted(len(self.switches), "switch", "switches"), counted(len(self.nics), "host")]
+        return ", ".join([*sizes, counted(len(self.links), "link")])
+
+    def __repr__(self) -> str:
+        """Name and size, in one line."""
+        return f"<Fabric {self.name}: {self.in_words()}>"
+
+    def _repr_svg_(self) -> str | None:
+        """The picture that notebooks show; None, so that they show the line above, of one with very many links."""
+        from topologies.drawing import svg  # which takes time that most programs need not spend
+
+        return svg(self, names=True) if len(self.links) <= _MOST_DRAWN else None
 
     # Switches of the kernel
 

@@ -154,10 +154,10 @@ def draw_fabric(fabric: Fabric, show: str) -> None:
         return
     from mrc_common.written_files import write_text
     from mrc_lab.errors import ExperimentError
-    from mrc_lab.reports.topology import render
+    from topologies.drawing import svg
 
     try:
-        write_text(show, str(render(fabric, (), names=True)) + "\n")
+        write_text(show, svg(fabric, names=True) + "\n")
     except OSError as error:
         raise ExperimentError(f"{show} cannot be written: {error.strerror}") from None
     click.echo(f"fabric {fabric.name} is drawn in {show}")

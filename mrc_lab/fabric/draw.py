@@ -34,15 +34,7 @@ def draw(fabric: Fabric) -> str:
     expected = positions(fabric.planes, fabric.switches, fabric.nics, fabric.wiring)
     present = {link.name for link in fabric.links}
     missing = [name for name in expected if name not in present]
-    tiers = 1 + max(switch.tier for switch in fabric.switches)
-    sizes = [
-        counted(fabric.planes, "plane"),
-        counted(tiers, "tier"),
-        *([counted(fabric.pods, "pod")] if tiers > 2 else []),
-    ]
-    sizes += [counted(len(fabric.switches), "switch", "switches"), counted(len(fabric.nics), "host")]
-    sizes.append(counted(len(fabric.links), "link") + (f" ({len(missing)} missing)" if missing else ""))
-    lines = [f"fabric {fabric.name}: {', '.join(sizes)}"]
+    lines = [f"fabric {fabric.name}: {fabric.in_words()}" + (f" ({len(missing)} missing)" if missing else "")]
     for planes, drawing in _alike(fabric):
         lines += [("plane " if len(planes) == 1 else "planes ") + _runs(map(str, planes)), *drawing]
     if fabric.kernel_switches:

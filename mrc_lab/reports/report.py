@@ -15,7 +15,7 @@ from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label
 from mrc_lab.experiments.files.workloads import Collective, Replayed, Training
 from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports import plots, queue_plots, tenants, topology
+from mrc_lab.reports import plots, queue_plots, tenants
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.pages import BACKENDS, render
@@ -23,6 +23,7 @@ from mrc_lab.reports.published_plots import drawings
 from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.seeds import merged
 from mrc_lab.reports.step_times import job_steps
+from topologies import drawing
 
 _MAX_AFTERMATHS = 8  # faults of which a report says what followed
 _MAX_ERRORS = 5  # of a case
@@ -130,7 +131,7 @@ def _case(folder: Path, experiment: Experiment, case: Case, metrics: MetricTable
     return {
         "name": case.name,
         "description": describe(case),
-        "fabric": "" if case.point else topology.render(build_fabric(case.fabric), recording.faults),
+        "fabric": "" if case.point else _drawing(case, recording),
         "faults": [
             (n, fault.label, show_time(fault.at), "end of the run" if fault.until is None else show_time(fault.until))
             for n, fault in enumerate(recording.faults, 1)
@@ -140,6 +141,11 @@ def _case(folder: Path, experiment: Experiment, case: Case, metrics: MetricTable
         "left_out": _left_out(len(recording.faults)),
         "figures": _write_figures(folder, case.name, figures),
     }
+
+
+def _drawing(case: Case, recording: Recording) -> Markup:
+    """The fabric with the links that faults touch."""
+    return Markup(drawing.svg(build_fabric(case.fabric), [fault.links for fault in recording.faults]))
 
 
 def _figures(experiment: Experiment, case: Case, metrics: MetricTable, *, alone: bool) -> dict[str, str]:

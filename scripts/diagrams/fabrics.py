@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mrc_lab.reports.topology import render
 from scripts.diagrams.svg import BOX, EDGE, QUIET, TEXT, panel, svg, text
+from topologies import drawing
 from topologies.addressing import nic_usid, switch_usid
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
@@ -20,7 +20,7 @@ _EV = 0x402  # the path of docs/how-mrc-works-here.md
 def fabric(file: str | None = None) -> str:
     """The fabric of a file in examples/, or that of the demo."""
     value = load_file(ROOT / "examples" / file) if file else multi_plane_clos()
-    return str(render(value, (), names=True))
+    return drawing.svg(value, names=True)
 
 
 def rooms() -> str:

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from mrc_lab.cli.up import up
 from mrc_lab.fabric.draw import WIDTH, draw
-from mrc_lab.reports.topology import render
 from tests.topologies.random_fabrics import random_fabric, three_tiers
+from topologies import drawing
 from topologies.clos import multi_plane_clos
 from topologies.link_rules import LinkRule
 
@@ -55,7 +55,7 @@ def test_drawings_of_random_fabrics_fit_the_width(seed: int) -> None:
 
 
 def test_drawings_have_a_row_for_every_tier() -> None:
-    picture = str(render(three_tiers(planes=1), ()))
+    picture = drawing.svg(three_tiers(planes=1))
     for name in ("t2-3@p0", "t1-3@p0", "t0-3@p0", "h8", "t1-3:t2-3@p0"):
         assert f"<title>{name}</title>" in picture
     ys = {part.split('"')[0] for part in picture.split('y1="')[1:]}

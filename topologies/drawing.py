@@ -1,14 +1,18 @@
-"""A picture of the fabric with the faults marked, drawn as SVG: one panel a plane, its tiers above each other."""
+"""A picture of a fabric as SVG, with faults marked: one panel a plane, its tiers above each other.
+
+Reports, diagrams of pages and notebooks show it; `mrc_lab/fabric/draw.py` is the drawing for terminals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+from topologies.parts import LinkKind, Tier
 
-from mrc_lab.experiments.running.recording import FaultSpan
-from topologies.fabric import Fabric, LinkKind, Tier
+if TYPE_CHECKING:
+    from topologies.fabric import Fabric
 
 _WIDTH, _GAP = 940, 16
 _LETTER = 6.0  # width of one of a host's name
@@ -17,8 +21,8 @@ _ROW, _TOP, _BOTTOM = 49.0, 28.0, 24.0  # between rows, above the first, below t
 _ROW_NAMED = 74.0  # with names of switches
 
 
-def render(fabric: Fabric, faults: Sequence[FaultSpan], *, names: bool = False) -> Markup:
-    """SVG for a page. Links that a fault touches are red; the fault's number in the list stands beside.
+def svg(fabric: Fabric, faults: Sequence[Iterable[str]] = (), *, names: bool = False) -> str:
+    """The picture. `faults` are the links that each fault touches: they are red, with the fault's number beside them.
 
     With `names`, switches have their names beside them where there is room; otherwise only when pointed at.
     """
@@ -30,14 +34,14 @@ def render(fabric: Fabric, faults: Sequence[FaultSpan], *, names: bool = False) 
     parts: list[str] = []
     marks: dict[str, list[int]] = {}
     for number, fault in enumerate(faults, 1):
-        for link in fault.links:
+        for link in fault:
             marks.setdefault(link, []).append(number)
     for plane in range(fabric.planes):
         x, y = plane % per_row * (panel + _GAP), plane // per_row * (panel_height + _GAP)
         parts.append(f'<g transform="translate({x:.1f},{y:.1f})">{_panel(fabric, plane, panel, row, marks)}</g>')
     height = rows * (panel_height + _GAP)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%"'
-    return Markup(head + ' font-family="sans-serif">' + "".join(parts) + "</svg>")
+    return head + ' font-family="sans-serif">' + "".join(parts) + "</svg>"
 
 
 def _panel(fabric: Fabric, plane: int, width: float, row: float, marks: dict[str, list[int]]) -> str:
