@@ -28,7 +28,9 @@ Summary = Mapping[str, Any]
 
 UNITS: Final = {"rate": "b/s", "time": "ns", "size": "B", "share": "", "count": ""}  # of values in tables
 TABLE_HEAD: Final = ("case", "kind", "metric", "unit")
+TIDY_HEAD: Final = ("seed", *TABLE_HEAD, "value", "verdict")
 STATISTICS_HEAD: Final = ("mean", "low_95", "high_95", "min", "max", "count")
+INTERVAL_HEAD: Final = (*TABLE_HEAD, *STATISTICS_HEAD)
 COLUMNS: Final = ("mean", "95 % interval", "min", "max", "seeds")
 METHOD: Final = "mean, 95 % interval of the mean (Student's t), minimum and maximum"
 _DEFAULTS: Final = (("throughput", ("throughput_bps",)), ("completion_time", ("completion_time_ns", "median")))
@@ -127,13 +129,15 @@ def labels(one: MetricOverSeeds) -> tuple[str, ...]:
     return one.case, one.kind.value, one.title, UNITS[one.unit]
 
 
+def interval_rows(one: MetricOverSeeds) -> Iterator[tuple[object, ...]]:
+    """A row with the labels and the values of STATISTICS_HEAD."""
+    yield (*labels(one), *one.statistics)
+
+
 def tidy_rows(one: MetricOverSeeds) -> Iterator[tuple[object, ...]]:
     """A row for each seed: the seed, the labels, the value and the verdict."""
     for seed, value in one.values.items():
         yield seed, *labels(one), value, one.verdicts.get(seed, "")
-
-
-TIDY_HEAD: Final = ("seed", *TABLE_HEAD, "value", "verdict")
 
 
 def _expected(summaries: Mapping[int, Summary]) -> Iterator[MetricOverSeeds]:

@@ -48,6 +48,14 @@ class SweepRun:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepFile:
+    """An experiment file that has been read, or was never written: its place and its text."""
+
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grid:
     """All runs of a sweep, and what identifies it: its files, by name with a digest, and the keys it sets.
 
@@ -76,7 +84,7 @@ class _Combination:
 
 
 def make_grid(
-    files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int], *, with_extents: bool = False
+    files: Sequence[Path | SweepFile], settings: Sequence[str], seeds: Sequence[int], *, with_extents: bool = False
 ) -> Grid:
     """The grid over `files`, settings such as ``fabric.planes=1,2`` and `seeds`; its extents take time.
 
@@ -95,8 +103,8 @@ def make_grid(
     digests: dict[str, str] = {}
     warnings: list[str] = []
     extents: list[str] = []
-    for file in files:
-        text = read_text(file, FileError)
+    for given in files:
+        file, text = (given.path, given.text) if isinstance(given, SweepFile) else (given, read_text(given, FileError))
         document = parse(text, str(file))
         notes += document.notes
         combinations = _combinations(file, document, text, assignments, seeds[0] if with_extents else None)

@@ -8,7 +8,7 @@ Metrics are those of `reports.over_seeds`: what the file reports, expects and co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from mrc_lab.reports import over_seeds
 from mrc_lab.reports.over_seeds import MetricOverSeeds
 
 Record = Mapping[str, Any]
+Head = tuple[str, ...]
+Rows = Iterable[tuple[object, ...]]
 _PARSERS = (units.parse_number, units.parse_time, units.parse_size, units.parse_rate, units.parse_share)
 
 
@@ -88,20 +90,30 @@ def table(metric: MetricOverPoints) -> tuple[tuple[str, ...], list[tuple[str, ..
 
 def write_points(folder: Path, points: Sequence[Point]) -> None:
     """Write ``metrics.csv`` and ``intervals.csv``; an OSError names the file."""
+    over_seeds.write_csv(folder / "metrics.csv", *tidy_table(points))
+    over_seeds.write_csv(folder / "intervals.csv", *interval_table(points))
+
+
+def tidy_table(points: Sequence[Point]) -> tuple[Head, Rows]:
+    """Columns, and a row for each point, seed and metric."""
+    return _each_metric(points, over_seeds.TIDY_HEAD, over_seeds.tidy_rows)
+
+
+def interval_table(points: Sequence[Point]) -> tuple[Head, Rows]:
+    """Columns, and a row for each point and metric."""
+    return _each_metric(points, over_seeds.INTERVAL_HEAD, over_seeds.interval_rows)
+
+
+def _each_metric(points: Sequence[Point], head: Head, of: Callable[[MetricOverSeeds], Rows]) -> tuple[Head, Rows]:
+    """What `of` makes of each metric, behind its experiment and its settings."""
     keys = list(dict.fromkeys(key for point in points for key in point.settings))
-    before = ("experiment", *(f"set.{key}" for key in keys))
-
-    def every(of: Any) -> Iterator[tuple[object, ...]]:
-        for point in points:
-            for one in point.metrics:
-                for row in of(one):
-                    yield (point.experiment, *(point.settings.get(key, "") for key in keys), *row)
-
-    over_seeds.write_csv(folder / "metrics.csv", (*before, *over_seeds.TIDY_HEAD), every(over_seeds.tidy_rows))
-    intervals = (*before, *over_seeds.TABLE_HEAD, *over_seeds.STATISTICS_HEAD)
-    over_seeds.write_csv(
-        folder / "intervals.csv", intervals, every(lambda one: [(*over_seeds.labels(one), *one.statistics)])
+    rows = (
+        (point.experiment, *(point.settings.get(key, "") for key in keys), *row)
+        for point in points
+        for one in point.metrics
+        for row in of(one)
     )
+    return ("experiment", *(f"set.{key}" for key in keys), *head), rows
 
 
 def _order(key: tuple[str, tuple[tuple[str, str], ...]]) -> tuple[Any, ...]:

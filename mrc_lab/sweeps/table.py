@@ -51,7 +51,7 @@ def rows_of(record: Mapping[str, Any]) -> Iterator[Row]:
     for case, figures in (summary.get("cases") or {None: {}}).items():
         yield {
             "experiment": record["experiment"],
-            **{f"set.{key}": _parameter(text) for key, text in record["settings"].items()},
+            **{f"set.{key}": parameter(text) for key, text in record["settings"].items()},
             "seed": record["seed"],
             "case": case,
             "verdict": summary.get("verdict", "error"),
@@ -72,7 +72,7 @@ def _flat(prefix: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, len(value) if isinstance(value, list) else value
 
 
-def _parameter(text: str) -> Any:
+def parameter(text: str) -> Any:
     """A plain number or yes/no as such, anything else as it was written."""
     value = yaml.safe_load(text)
     return value if isinstance(value, int | float) else text
