@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -128,3 +129,24 @@ def test_each_example_plugin_changes_the_result(tmp_path: Path) -> None:
     cases = result.summary["cases"]
     assert len({case["completion_time_ns"]["max"] for case in cases.values()}) == 3
     assert {case["checked_bytes"] for case in cases.values()} == {2 * 7 * 4 * (256 << 10)}
+
+
+def test_the_notebook_runs_in_an_event_loop_and_shows_what_it_makes(tmp_path: Path) -> None:
+    notebook = FOLDER / "notebook.ipynb"
+    code = [cell for cell in json.loads(notebook.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code), "committed without outputs"
+    result = subprocess.run(
+        [sys.executable, Path(__file__).with_name("run_notebook.py"), notebook],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    compiled, *shown = [line.partition(" ")[2] for line in result.stdout.splitlines()]
+    assert compiled in ("True", "False")
+    assert shown[0].startswith("_repr_svg_ <Fabric demo: 2 planes")
+    lost = re.fullmatch(r"'[\d.]+ us, (\d+) packets lost'", shown[1])
+    assert lost is not None
+    assert int(lost[1]) > 0
+    assert shown[2].startswith("_repr_html_ <Results experiment: pass, 4 seeds")
+    assert float(shown[3]) > 1, "RoCE is slower with a link that loses packets"
+    assert shown[5].startswith("_repr_svg_ <Picture")
+    assert shown[6].startswith("_repr_html_ <SweepResults: 3 points, 6 pass")

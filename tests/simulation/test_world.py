@@ -231,3 +231,27 @@ def test_a_custom_congestion_control_is_in_every_nic_even_after_a_restart():
         assert len(made) > before
     with pytest.raises(InvalidArgumentError, match="Unknown congestion control 'own'"):
         small_world(transport=settings)
+
+
+def test_a_world_runs_while_another_loop_does() -> None:
+    """As in a cell of a notebook: the coroutine's result is the same, and the outer loop goes on."""
+
+    def outcome() -> tuple[int, int]:
+        with SimulatedWorld(multi_plane_clos(planes=1, t0=1, t1=0, hosts=2), seed=1) as world:
+
+            async def job() -> int:
+                await asyncio.sleep(1e-6)
+                return world.now
+
+            when = world.run(job())
+            world.run(world.now + 500)
+            world.run()
+            assert when is not None
+            return when, world.now
+
+    async def cell() -> tuple[int, int]:
+        found = outcome()
+        await asyncio.sleep(0)
+        return found
+
+    assert asyncio.run(cell()) == outcome()
