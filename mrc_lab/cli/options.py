@@ -97,4 +97,4 @@ class SeedsOption(NumbersOption):
         return super().convert(f"1-{value.strip()}", param, ctx)
 
 
-RATE, NATURAL, COUNTS, SEEDS = RateOption(), NumbersOption(), NumbersOption(1), SeedsOption()
+RATE, COUNTS, SEEDS = RateOption(), NumbersOption(1), SeedsOption()

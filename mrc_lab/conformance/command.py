@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc_lab.cli.options import NATURAL
+from mrc_lab.cli.options import SEEDS
 
 if TYPE_CHECKING:
     from mrc_lab.conformance.examine import Setting
@@ -27,7 +27,13 @@ _PATH = click.Path(path_type=Path)
 @click.option("--destination", default="", metavar="NAME", help="The NIC under test, in the configuration.")
 @click.option("--script", "places", multiple=True, type=_PATH, help="Play these scripts, or folders of them, instead.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only scripts of this rule, as in R2.8.")
-@click.option("--seeds", type=NATURAL, default="1-3", show_default=True, help="Seeds of random peers.")
+@click.option(
+    "--seeds",
+    type=SEEDS,
+    default="1-3",
+    show_default=True,
+    help="Seeds of random peers: how many, or which, as in 2-5.",
+)
 @click.option("--results", type=_PATH, help="Folder for verdicts.json and the packets of each script as pcapng.")
 @click.option("--list", "only_list", is_flag=True, help="Only list the scripts.")
 def conform(

@@ -150,6 +150,7 @@ ELSEWHERE = {
     "sudo mrc trace record lab --folder traces --seconds 5": "tests/integration/test_standing.py",
     "mrc trace convert traces --profiler rank0.json.gz": "tests/mrc_lab/reports/perfetto/test_profiler.py",
     "sudo mrc top lab": "tests/integration/test_standing.py",
+    "mrc run examples/incast.yaml --seeds 10": "tests/mrc_lab/cli/test_run_seeds.py",
     "make paper": "it takes minutes; tests/mrc_lab/paper/ has its parts",
     'make paper ARGS="--seeds 1-10"': "it takes an hour; tests/mrc_lab/paper/test_reproduction.py has its parts",
     "mrc paper --seeds 1-10 --jobs 4": "it takes an hour; tests/mrc_lab/paper/test_reproduction.py has its parts",

@@ -119,7 +119,7 @@ def test_a_sweep_has_a_row_for_each_point_seed_and_metric(loop, tmp_path: Path):
 
 
 def test_a_sweep_of_text_finds_files_in_the_current_folder():
-    Path("lab.yaml").write_text("name: lab\nplanes: 2\nt0: 2\nt1: 2\nhosts: 4\n")
+    Path("lab.yaml").write_text("name: lab\nplanes: 2\nt0: 2\nt1: 2\nhosts: 4\nrate: 100G\n")
     text = FILE.replace("{planes: 2, t0: 2, t1: 2, hosts: 4}", "{file: lab.yaml}")
     points = sweep(text, {"workload.message": ["16K"]}, output="elsewhere", jobs=1)
     assert points.passed
