@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from mrc_common import strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import Experiment, load_file, load_text
 
@@ -68,9 +68,9 @@ def _listed(key: str, values: Any) -> Sequence[Any]:
 def _value(value: Any) -> str:
     """A value as YAML in one line: plain words as they are, all else as JSON, which is YAML."""
     if isinstance(value, str):
-        return value if _BARE.fullmatch(value) else json.dumps(value)
+        return value if _BARE.fullmatch(value) else strict_json.dumps(value)
     try:
-        return json.dumps(value.item() if hasattr(value, "item") else value)  # numpy's numbers too
+        return strict_json.dumps(value.item() if hasattr(value, "item") else value)  # numpy's numbers too
     except (TypeError, ValueError):
         raise ExperimentError(f"{value!r} is no value of an experiment file") from None
 

@@ -37,13 +37,13 @@ class PlannedFault:
     fault: Fault
     at: int = key(a_time(), "when it begins")
     until: int | None = key(a_time(), "when it is over; without it, it lasts to the end of the run", default=None)
+    line: int = 0
+    note: str = ""
     name: str = key(Text(), "a word for it, by which sweeps and variants change it", default="")
     count: int | None = key(Integer(1), "only so many of what matches, drawn at random from the seed", default=None)
     share: float | None = key(
         a_share(), "only this share of what matches, at least one, drawn at random from the seed", default=None
     )
-    line: int = 0
-    note: str = ""
     draw: FaultDraw | None = None
 
     @property

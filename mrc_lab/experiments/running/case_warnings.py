@@ -104,5 +104,6 @@ def takes_paths_out(fabric: Fabric, planned: PlannedFault) -> bool:
 
 
 def _more(faults: list[PlannedFault]) -> str:
-    count = len({fault.line for fault in faults}) - 1
+    origins = {fault.draw.place if fault.draw else -1 - number for number, fault in enumerate(faults)}
+    count = len(origins) - 1
     return f" ({count} more fault{'s' * (count > 1)} of this file too)" if count else ""

@@ -67,18 +67,20 @@ def test_values_of_settings_are_written_as_yaml():
         "workload.pairs": [["h1>h3"], ["h1>h3", "h2>h4"]],
         "faults.cut.link": "t0-*:t1-[0,1]@p*",
         "transport.qps": 4,
+        "fabric.links": {"t1-t2": {"rate": "50G"}},
     }
     assert as_settings(settings) == [
         "workload.message=64K,1M",
         "fabric.planes=1,2",
         "fabric.pfc=true,false",
-        'workload.pairs=["h1>h3"],["h1>h3", "h2>h4"]',
+        'workload.pairs=["h1>h3"],["h1>h3","h2>h4"]',
         'faults.cut.link="t0-*:t1-[0,1]@p*"',
         "transport.qps=4",
+        'fabric.links={"t1-t2":{"rate":"50G"}}',
     ]
 
 
-@pytest.mark.parametrize("values", [[], [object()]])
+@pytest.mark.parametrize("values", [[], [object()], [float("nan")]])
 def test_settings_without_values_are_refused(values: list[object]):
     with pytest.raises(ExperimentError, match="value"):
         as_settings({"workload.message": values})

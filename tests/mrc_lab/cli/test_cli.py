@@ -35,7 +35,7 @@ def test_top_level_help_lists_exit_statuses():
         (["web", "lab", "--port", "80"], "Did you mean --listen?"),
         (["metrics", "--bind", "localhost"], "Did you mean --listen?"),
         (["run", "x.yaml", "--dry-run"], "Did you mean --check?"),
-        (["run", "x.yaml", "--sed", "3"], "Did you mean --seed?"),
+        (["run", "x.yaml", "--sed", "3"], "Did you mean --seed or --seeds?"),
     ],
 )
 def test_an_option_of_other_programs_is_answered_with_ours(words, hint, capsys):
