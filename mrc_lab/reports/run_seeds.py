@@ -5,12 +5,15 @@
     .../metrics.csv                           every value: a row for each seed and metric
 
 In simulation as many seeds run at once as there are jobs, each in a process of its own; in emulation one after the
-other. A seed that cannot be run does not end the others.
+other. A seed that cannot be run does not end the others. Interrupted, a run keeps the folders of the seeds that are
+done, in one whose name ends in ``.unfinished``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -135,10 +138,11 @@ def run_seeds(
     with folders.unfinished_folder(results, experiment.name) as folder:
         job = _Job(experiment.text, experiment.source, experiment.name, backend, folder, options)
         done: dict[int, SeedRun] = {}
-        for number, run in enumerate(_run_all(job, seeds, jobs), 1):
-            done[run.seed] = run
-            notify(f"seed {run.seed} ({number} of {len(seeds)}): {run.problem or run.verdict}")
-            progress(number / len(seeds))
+        with _begun_removed(folder), contextlib.closing(_run_all(job, seeds, jobs)) as running:
+            for number, run in enumerate(running, 1):
+                done[run.seed] = run
+                notify(f"seed {run.seed} ({number} of {len(seeds)}): {run.problem or run.verdict}")
+                progress(number / len(seeds))
         runs = tuple(done[seed] for seed in seeds)
         if all(run.summary is None for run in runs):
             raise ExperimentError(runs[0].problem)
@@ -148,6 +152,16 @@ def run_seeds(
         over_seeds.write_csv(folder / "metrics.csv", over_seeds.TIDY_HEAD, rows)
         write_text(folder / "report.html", _page(found))
     return FinishedSeeds(experiment, backend, folders.finish(folder), runs)
+
+
+@contextlib.contextmanager
+def _begun_removed(folder: Path) -> Iterator[None]:
+    """Of seeds that were only begun, as when the run is interrupted or a worker killed, nothing stays in the end."""
+    try:
+        yield
+    finally:
+        for place in folder.glob(f"seed-*{folders.UNFINISHED}"):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _header(experiment: Experiment, backend: str, seeds: Sequence[int]) -> Iterator[str]:
@@ -160,14 +174,15 @@ def _header(experiment: Experiment, backend: str, seeds: Sequence[int]) -> Itera
     yield from (f"Warning: {warning}." for warning in dict.fromkeys(warnings_of(experiment, backend)))
 
 
-def _run_all(job: _Job, seeds: Sequence[int], jobs: int) -> Iterator[SeedRun]:
+def _run_all(job: _Job, seeds: Sequence[int], jobs: int) -> Generator[SeedRun, None, None]:
     if jobs <= 1 or len(seeds) == 1 or job.backend != "sim":
         with kept_memory():
             for seed in seeds:
                 yield _run_one(seed, job)
         return
-    for done in each(seeds, min(jobs, len(seeds)), partial(_run_one, job=job)):
-        yield SeedRun(done.item, None, done.lost) if done.lost else done.result
+    with contextlib.closing(each(seeds, min(jobs, len(seeds)), partial(_run_one, job=job))) as outcomes:
+        for done in outcomes:
+            yield SeedRun(done.item, None, done.lost) if done.lost else done.result
 
 
 def _run_one(seed: int, job: _Job) -> SeedRun:

@@ -23,7 +23,7 @@ _STATES: Final = frozenset({"state", "verdict"})  # columns whose cells are stat
 _DISPENSABLE: Final = (  # columns of all tables, in the order in which they go
     "client", "kind", "type", "lower end", "upper end", "uplink", "limit", "waiting", "peak", "active", "in use", "RTT",
     "received", "faults", "ECN marks", "trims", "remote", "bytes down", "bytes up", "peak bytes", "plane", "unit",
-    "resent",
+    "resent", "max", "min", "seeds", "outcome",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
 from typing import Any, Generic, TypeVar
@@ -34,7 +34,7 @@ class Done(Generic[Item]):
     lost: str = ""
 
 
-def each(items: Sequence[Item], jobs: int, function: Callable[[Item], Any]) -> Iterator[Done[Item]]:
+def each(items: Sequence[Item], jobs: int, function: Callable[[Item], Any]) -> Generator[Done[Item], None, None]:
     """What `function`, a module's function, makes of every item, as it comes, from `jobs` workers."""
     waiting = deque(items)
     workers: list[_Worker[Item]] = []

@@ -72,6 +72,27 @@ def test_a_seed_that_cannot_be_run_is_named_and_the_others_go_on(tmp_path: Path,
     assert not (tmp_path / "none").exists()
 
 
+def test_an_interrupted_run_keeps_the_seeds_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = module.run_and_report
+
+    def interrupt(experiment, backend, seed, results, *, place, **options):  # type: ignore[no-untyped-def]
+        if seed == 2:
+            place.with_name(f"{place.name}.unfinished").mkdir()
+            raise KeyboardInterrupt
+        return whole(experiment, backend, seed, results, place=place, **options)
+
+    monkeypatch.setattr(module, "run_and_report", interrupt)
+    experiment = load_text(LOSSY, name="lossy")
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(experiment, "sim", (1, 2), tmp_path)
+    (folder,) = (tmp_path / "lossy").iterdir()
+    assert folder.suffix == ".unfinished"
+    assert [place.name for place in folder.iterdir()] == ["seed-1"]
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(experiment, "sim", (2, 1), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
 def test_the_worst_seed_is_the_verdict(tmp_path: Path):
     def verdict(*found: str) -> str:
         runs = tuple(SeedRun(seed, {"verdict": one}) for seed, one in enumerate(found))
