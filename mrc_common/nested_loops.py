@@ -23,11 +23,13 @@ def outer_loop_suspended() -> Iterator[None]:
     if outer is None:
         yield
         return
-    task = _swap(outer, None) if _swap is not None else None
+    task = asyncio.current_task(outer)
+    if task is not None and _swap is not None:
+        _swap(outer, None)
     asyncio._set_running_loop(None)
     try:
         yield
     finally:
         asyncio._set_running_loop(outer)
-        if _swap is not None:
+        if task is not None and _swap is not None:
             _swap(outer, task)

@@ -50,6 +50,23 @@ def test_an_error_inside_leaves_the_outer_loop_running():
     asyncio.run(outer())
 
 
+def test_a_callback_that_belongs_to_no_task_may_run_a_loop():
+    loop, found = asyncio.new_event_loop(), []
+
+    def callback() -> None:
+        try:
+            with outer_loop_suspended():
+                found.append(asyncio.run(inner()))
+            assert asyncio.get_running_loop() is loop
+        finally:
+            loop.stop()
+
+    loop.call_soon(callback)
+    loop.run_forever()
+    loop.close()
+    assert len(found) == 1
+
+
 def test_without_a_loop_nothing_changes():
     with outer_loop_suspended():
         assert asyncio.run(inner()) is not None
