@@ -70,6 +70,13 @@ def show_size(size: float) -> str:
     return _show(size, ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")))
 
 
+def size_word(size: int) -> str:
+    """A whole size as files write it: ``64K``, or ``1500`` where no prefix divides it."""
+    prefixes = ((prefix, factor) for prefix, factor in reversed(_SIZES.items()) if size and size % factor == 0)
+    prefix, factor = next(prefixes, ("", 1))
+    return f"{size // factor}{prefix}"
+
+
 def counted(number: int, word: str, words: str = "") -> str:
     """``1 case``, ``2 cases``; `words` is the plural where it is another one."""
     return f"{number} {word if number == 1 else words or word + 's'}"

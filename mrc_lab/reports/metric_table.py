@@ -14,7 +14,8 @@ import numpy as np
 
 from mrc_lab.experiments.files.model import Case, Selection
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports.metrics import Values, compute, over_time
+from mrc_lab.reports.metrics import compute, over_time
+from mrc_lab.reports.statistics import Values
 
 
 class MetricRow:

@@ -1,7 +1,7 @@
 """Metrics computed from a recording. Each metric is a function of a recording and a selection; None: nothing to take.
 
-Values are in the metric's unit (`METRICS` in experiments/files/model.py): b/s, ns, a share, or a count. Windows snap to
-the edges of time bins that lie inside them.
+Values are in the metric's unit (`METRICS` in experiments/files/metric_names.py): b/s, ns, a share, or a count. Windows
+snap to the edges of time bins that lie inside them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mrc_host.verbs_types import PathState
 from mrc_lab.experiments.files.model import Case, Selection
@@ -18,14 +17,16 @@ from mrc_lab.experiments.running.collective_load import BUS_FACTOR
 from mrc_lab.experiments.running.recording import (
     FLOW_COUNTERS,
     QUEUE_COUNTERS,
+    FlowRecord,
     OperationRecord,
     PathRecord,
     Recording,
     TenantRecord,
 )
+from mrc_lab.reports.flow_times import flow_statistic
+from mrc_lab.reports.statistics import Values, statistic
 from topologies.name_patterns import matches
 
-Values = NDArray[np.float64]
 _TIME, _DEPTH, _PEAK, _BYTE_NS, _PAUSED_NS, _PAUSES = range(len(QUEUE_COUNTERS))
 _BAD = PathState.ASSUMED_BAD.value
 _GOOD = PathState.GOOD.value
@@ -95,6 +96,15 @@ class View:
         """Path events of the selected flows in the window."""
         return [record for record in self.recording.paths if record.flow in self.flows and self.inside(record.time)]
 
+    def flow_records(self) -> list[FlowRecord]:
+        """Flows that have a size, of the selected sizes, that began in the window."""
+        flows, sizes = set(self.flows), self.selection.sizes
+        return [
+            record
+            for record in self.recording.flow_records
+            if record.flow in flows and self.inside(record.began) and (sizes is None or record.size in sizes)
+        ]
+
     def operations(self) -> list[OperationRecord]:
         """Collective operations that count."""
         return [
@@ -128,20 +138,6 @@ def over_time(metric: str, recording: Recording, selection: Selection) -> Values
     if metric == "retransmit_share":
         return np.asarray(counters["retransmitted"] / np.maximum(1, counters["sent"]))
     return np.asarray(counters[metric])
-
-
-def statistic(name: str, values: Sequence[float] | Values) -> float | None:
-    """mean, min, max, median or a percentile (p1, p99) of some values; None when there are none."""
-    if len(values) == 0:
-        return None
-    if name.startswith("p"):
-        return float(np.percentile(values, float(name[1:])))
-    return float(getattr(np, name)(values))
-
-
-def rounded(value: float | None) -> float | None:
-    """For a file: ten digits are enough, and the same on every machine. Whole numbers stay what they are."""
-    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def _over_flows(how: str, values: Sequence[float]) -> float | None:
@@ -242,6 +238,16 @@ def _completion_time(view: View) -> float | None:
     return statistic(view.selection.statistic or "median", times)
 
 
+def _of_flow_sizes(metric: str) -> Callable[[View], float | None]:
+    """Completion time of flows, or their slowdown."""
+
+    def value(view: View) -> float | None:
+        name = view.selection.statistic or "median"
+        return flow_statistic(name, view.flow_records(), view.recording.end, metric)
+
+    return value
+
+
 def _outage(view: View) -> float | None:
     """The longest time in which less than half of the window's median rate was delivered, or nothing at all."""
     total = view.rates().sum(axis=1)
@@ -310,6 +316,8 @@ _METRICS: Mapping[str, Callable[[View], float | None]] = {
     "algbw": _algbw,
     "busbw": _busbw,
     "completion_time": _completion_time,
+    "fct": _of_flow_sizes("fct"),
+    "slowdown": _of_flow_sizes("slowdown"),
     "outage": _outage,
     "failover_time": _failover_time,
     "recovery_time": _recovery_time,

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from mrc_common.written_files import writing
-from mrc_lab.experiments.files.model import METRICS, case_label, joined
+from mrc_lab.experiments.files.metric_names import METRICS
+from mrc_lab.experiments.files.model import case_label, joined
 from mrc_lab.reports.confidence_interval import ConfidenceInterval, mean_interval
-from mrc_lab.reports.metrics import rounded
 from mrc_lab.reports.pages import expected
 from mrc_lab.reports.seeds import merge_number
+from mrc_lab.reports.statistics import rounded
 from mrc_lab.reports.verdicts import ALWAYS, show
 
 Summary = Mapping[str, Any]

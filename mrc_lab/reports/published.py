@@ -18,7 +18,8 @@ from mrc_lab.experiments.files.model import Experiment, PublishedCurve, Publishe
 from mrc_lab.experiments.files.published import cases_by_size
 from mrc_lab.published import Number
 from mrc_lab.reports.metric_table import MetricTable, middles, scale
-from mrc_lab.reports.metrics import View, rounded
+from mrc_lab.reports.metrics import View
+from mrc_lab.reports.statistics import rounded
 
 NEAR = 0.10  # a value counts as the published one when it is no further away than this share of it
 

@@ -11,7 +11,7 @@ import numpy as np
 from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.running.recording import QUEUE_COUNTERS, Recording
 from mrc_lab.reports.metric_table import MetricTable
-from mrc_lab.reports.metrics import rounded
+from mrc_lab.reports.statistics import rounded
 
 _TIME, _DEPTH, _PEAK, _BYTE_NS, _PAUSED_NS, _PAUSES = range(len(QUEUE_COUNTERS))
 HEAD = ("begin_ns", "end_ns", "link", "direction", "depth_bytes", "peak_bytes", "mean_bytes", "paused_ns", "pauses")

@@ -8,14 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mrc_common.units import show_rate, show_time
+from mrc_common.units import show_rate, show_share, show_size, show_time
 from mrc_common.written_files import write_text
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
-from mrc_lab.experiments.files.workloads import Collective, Replayed, Training
+from mrc_lab.experiments.files.workloads import Collective, RandomFlows, Replayed, Training
 from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports import plots, queue_plots, tenants
+from mrc_lab.reports import flow_plots, flow_times, link_utilisation, plots, queue_plots, tenants
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.pages import BACKENDS, render
@@ -83,6 +83,7 @@ def _warnings(recordings: Mapping[str, Recording]) -> Iterator[str]:
             )
         yield from (f"{of}timing cannot be trusted: {reason}" for reason in recording.fidelity.reasons)
         yield from (f"{of}{warning}." for warning in recording.warnings)
+        yield from (f"{of}{warning}." for warning in flow_times.flow_warnings(recording))
         yield from (f"{of}{error}" for error in recording.errors[:_MAX_ERRORS])
 
 
@@ -118,6 +119,8 @@ def _together(folder: Path, experiment: Experiment, metrics: MetricTable, summar
             "Throughput of all cases": plots.compare_throughput(metrics),
             "Mean rate of each flow": plots.flow_bars(recordings, cases),
             "Completion times of all cases": plots.completions(recordings, cases),
+            "Flows of all cases": flow_plots.distributions(recordings, cases),
+            "Slowdown by size of all cases": flow_plots.by_size(recordings, cases),
         }
     return {
         "block": side_by_side(summary["reported"], experiment.name),
@@ -139,6 +142,8 @@ def _case(folder: Path, experiment: Experiment, case: Case, metrics: MetricTable
         "aftermath": list(_aftermath(case, recording)),
         "steps": [sentence for job in job_steps(case, recording) for sentence in job.sentences()],
         "left_out": _left_out(len(recording.faults)),
+        "flows": flow_times.table(flow_plots.counted_flows(case, recording), recording.end),
+        "links": link_utilisation.table(link_utilisation.utilisation(case, recording)),
         "figures": _write_figures(folder, case.name, figures),
     }
 
@@ -162,7 +167,10 @@ def _figures(experiment: Experiment, case: Case, metrics: MetricTable, *, alone:
         "Lost, trimmed, dropped": plots.losses(recording),
     }
     if alone:
-        figures["Completion times"] = plots.completions({case.name: recording}, {case.name: case})
+        alone_in = {case.name: recording}, {case.name: case}
+        figures["Completion times"] = plots.completions(*alone_in)
+        figures["Completion times and slowdowns of flows"] = flow_plots.distributions(*alone_in)
+        figures["Slowdown by size of flows"] = flow_plots.by_size(*alone_in)
     return figures
 
 
@@ -192,6 +200,11 @@ def describe_tenant(tenant: Tenant) -> str:
         schedule = load.source.schedule
         work = (
             f"{load.name} replay of {load.source.path}: {schedule.ranks} ranks, {len(schedule.operations)} operations"
+        )
+    elif isinstance(load, RandomFlows):
+        work = (
+            f"Random flows: {show_share(load.load)} of the rate of each host's ports, sizes of {load.sizes.written}"
+            f" (mean {show_size(load.sizes.distribution.mean)}), pattern {load.pattern.replace('_', ' ')}"
         )
     else:
         name = load.name.replace("_", " ")

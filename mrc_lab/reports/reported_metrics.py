@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mrc_lab.experiments.files.model import METRICS, Experiment, case_label
+from mrc_lab.experiments.files.metric_names import METRICS
+from mrc_lab.experiments.files.model import Experiment, case_label
 from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.verdicts import show

@@ -4,6 +4,7 @@
     summary.json      metrics and verdicts; the same for the same file and seed
     run.json          when, where, versions, how fast
     report.html       all of it for people, in one file
+    flows.csv         every flow that has a size, of all cases, and link_utilisation.csv beside it
     <case>/*.csv      raw series
     <case>/*.svg      plots
     <case>/trace/     event traces of the NICs, of a run with --trace
@@ -30,8 +31,9 @@ from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import CASE_NAME
 from mrc_lab.experiments.files.model import Experiment
-from mrc_lab.experiments.files.workloads import Replayed
+from mrc_lab.experiments.files.workloads import RandomFlows, Replayed
 from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.reports.run_tables import write_run_tables
 from mrc_lab.reports.tables import write_tables
 from topologies.loader import dump_text
 
@@ -112,15 +114,14 @@ def write_result(
     for file in {case.fabric.file for case in experiment.cases if case.fabric.file is not None}:
         if Path(file.path).name == file.path and not (folder / file.path).exists():  # where the copy looks for it
             write_text(folder / file.path, dump_text(file.fabric))
-    for schedule in {
-        tenant.workload.source
-        for case in experiment.cases
-        for tenant in case.tenants
-        if isinstance(tenant.workload, Replayed)
-    }:
-        schedule.copy_to(folder)
+    for load in {tenant.workload for case in experiment.cases for tenant in case.tenants}:
+        if isinstance(load, Replayed):
+            load.source.copy_to(folder)
+        elif isinstance(load, RandomFlows):
+            load.sizes.copy_to(folder)
     write_json(folder / "summary.json", summary)
     write_json(folder / "run.json", run)
+    write_run_tables(experiment, recordings, summary["seed"], folder)
     for name, recording in recordings.items():
         write_tables(recording, folder / name)
 

@@ -13,6 +13,7 @@ from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.model import Experiment, case_prefix
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
+from mrc_lab.reports import flow_times
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.step_times import job_steps
@@ -51,6 +52,7 @@ class FinishedRun:
         yield from self._errors()
         for sentence in self.summary["no_difference"]:
             yield f"{'note':<9} {sentence}"
+        yield from self._flows()
         yield from self._steps()
         yield from self._reported()
         for number in self.summary["published"]["numbers"]:
@@ -67,6 +69,12 @@ class FinishedRun:
                 yield f"{'error':<9} {case_prefix(name)}{error}"
             if len(recording.errors) > _MOST_ERRORS:
                 yield f"{'error':<9} {case_prefix(name)}and {len(recording.errors) - _MOST_ERRORS} more"
+
+    def _flows(self) -> Iterator[str]:
+        """What completion times of flows do not say."""
+        for name, recording in self.recordings.items():
+            for sentence in flow_times.flow_warnings(recording):
+                yield f"{'note':<9} {case_prefix(name)}{sentence}"
 
     def _steps(self) -> Iterator[str]:
         """What steps of training jobs took around faults."""

@@ -24,12 +24,12 @@ from mrc_lab.experiments.files.model import Case, Experiment, Selection, Transpo
 from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS
-from mrc_lab.reports import queues
+from mrc_lab.reports import flow_times, queues
 from mrc_lab.reports.metric_table import MetricTable
-from mrc_lab.reports.metrics import rounded, statistic
 from mrc_lab.reports.no_difference import without_difference
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
+from mrc_lab.reports.statistics import rounded, statistic
 from mrc_lab.reports.step_times import job_steps
 from mrc_lab.reports.verdicts import Judged, overall
 
@@ -99,6 +99,7 @@ def _case(case: Case, metrics: MetricTable, seed: int) -> dict[str, Any]:
         "size_bytes": None if case.tenant_names else size_of(case.workload),
         **_tenants(case, metrics),
         **queues.summary(metrics, whole),
+        **flow_times.summary(recording, recording.flow_records),
         "steps": {one.tenant: one.numbers() for one in job_steps(case, recording)},
         "messages": len(recording.messages),
         "operations": len(recording.operations),

@@ -38,6 +38,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
                 "docs/ci.md",
                 "docs/fabrics.md",
                 "docs/workloads.md",
+                "docs/random-flows.md",
                 "docs/long-links.md",
             ]
         },

@@ -60,6 +60,17 @@ def test_tenants_sharing_hosts_get_separate_metrics(tmp_path: Path) -> None:
     assert "RC, 4 queue pairs a flow" in page
 
 
+def test_web_search_flows_end_sooner_over_mrc(tmp_path: Path) -> None:
+    experiment = load_file(FOLDER / "web_search.yaml")
+    result = run_and_report(experiment, "sim", 1, tmp_path)
+    assert result.summary["verdict"] == "pass"
+    flows = [case["flow_completion"] for case in result.summary["cases"].values()]
+    assert {one["unfinished"] for one in flows} == {0}
+    assert len({(one["flows"], one["bytes"]) for one in flows}) == 1, "both transports have the same flows"
+    assert {one.name for one in result.folder.iterdir()} >= {"flows.csv", "link_utilisation.csv"}
+    assert "Slowdown by size of all cases" in (result.folder / "report.html").read_text("utf-8")
+
+
 def test_a_write_completes_although_a_link_goes_down(tmp_path: Path) -> None:
     lost = re.fullmatch(r"1 MiB in [\d.]+ us, (\d+) packets lost\n", output_of("write.py", tmp_path))
     assert lost is not None

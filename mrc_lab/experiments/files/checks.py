@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 
@@ -18,8 +18,10 @@ from mrc_host.verbs_types import QpType
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
+from mrc_lab.experiments.files.flow_checks import check_arrivals, check_random_flows, check_sized_flows
+from mrc_lab.experiments.files.host_names import select_hosts, several_hosts, split_pair
+from mrc_lab.experiments.files.metric_names import METRICS, OF_FLOW_SIZES
 from mrc_lab.experiments.files.model import (
-    METRICS,
     Case,
     Expectation,
     Published,
@@ -34,6 +36,7 @@ from mrc_lab.experiments.files.workloads import (
     FlowPart,
     Incast,
     Permutation,
+    RandomFlows,
     Ranks,
     Replayed,
     Training,
@@ -55,6 +58,7 @@ _STATISTICAL = (
     "algbw",
     "busbw",
     "completion_time",
+    *OF_FLOW_SIZES,
     "failover_time",
     "recovery_time",
 )
@@ -104,6 +108,8 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
             raise place.error(f"needs {pairs} queue pairs, but {MAX_QUEUE_PAIRS} are the most: use fewer ranks or qps")
     try:
         check_workload(tenant.workload, fabric)
+        if isinstance(tenant.workload, RandomFlows):
+            check_arrivals(tenant.workload, fabric, case.duration)
     except (FabricError, ValueError) as error:
         raise place.error(str(error)) from None
     if latest_start(tenant.workload) >= case.duration:
@@ -130,9 +136,10 @@ def _at(place: Value, name: str) -> Value:
 
 def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
     part, where = tenant.transport, _at(place, "ev_choice")
-    if part.kind is not QpType.MRC or isinstance(tenant.workload, Ranks | Replayed):
+    if part.kind is not QpType.MRC or isinstance(tenant.workload, Ranks | Replayed | RandomFlows):
         raise where.error(
-            "entropy values are coordinated for flows of mrc only: not for others, collectives, training or replays"
+            "entropy values are coordinated for flows of mrc only: not for other types, kind: flows, collectives, "
+            "training or replays"
         )
     most = case.fabric.planes * max(case.fabric.t1, case.fabric.t2)
     if part.paths is None or part.paths % case.fabric.planes or part.paths > most:
@@ -218,6 +225,8 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
         _check_ranks(workload, fabric)
     elif isinstance(workload, Replayed):
         _check_replay(workload, fabric)
+    elif isinstance(workload, RandomFlows):
+        check_random_flows(workload, fabric)
     else:
         _check_flows(workload, fabric)
 
@@ -240,6 +249,8 @@ def _memory(tenant: Tenant, fabric: Fabric) -> int:
     if isinstance(workload, Ranks):
         size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
         return 5 * size * len(select_hosts(workload.hosts, fabric))
+    if isinstance(workload, RandomFlows):
+        return 2 * workload.message * len(select_hosts(workload.hosts, fabric))
     if isinstance(workload, WriteBw):
         ways = 1 + workload.bidirectional
         return sum(2 * ways * (flow.message or workload.message) for flow in workload.pairs)
@@ -251,7 +262,7 @@ def _memory(tenant: Tenant, fabric: Fabric) -> int:
 
 def latest_start(workload: Workload) -> int:
     """When the last of its flows begins, ns."""
-    if isinstance(workload, Ranks | Replayed):
+    if isinstance(workload, Ranks | Replayed | RandomFlows):
         return workload.start
     own = [flow.start or 0 for flow in _listed(workload)]
     return workload.start + max((0, *own, *workload.starts))
@@ -278,7 +289,7 @@ def _check_flows(workload: WriteBw | Permutation | Incast, fabric: Fabric) -> No
             raise ValueError(f"{workload.target} cannot be target and source of the incast")
         count = len(sources) + len(workload.victim)
     else:
-        count = len(_several(workload.hosts, fabric))
+        count = len(several_hosts(workload.hosts, fabric))
         if workload.shift is not None and workload.shift % count == 0:
             raise ValueError(f"a shift of {workload.shift} among {count} hosts leads everyone to itself")
     if len(workload.starts) > count:
@@ -288,7 +299,7 @@ def _check_flows(workload: WriteBw | Permutation | Incast, fabric: Fabric) -> No
 
 
 def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
-    hosts = _several(workload.hosts, fabric)
+    hosts = several_hosts(workload.hosts, fabric)
     if workload.clusters > 1:
         _check_clusters(workload, len(hosts))
     if workload.channels > 1:
@@ -328,31 +339,6 @@ def _check_clusters(workload: Collective | Training, hosts: int) -> None:
         raise ValueError(f"{hosts} hosts cannot be divided evenly among {workload.clusters} clusters")
     if workload.interleave:
         raise ValueError("interleave would mix the hosts of clusters: leave one of the two out")
-
-
-def _several(patterns: Iterable[str], fabric: Fabric) -> list[str]:
-    hosts = select_hosts(patterns, fabric)
-    if len(hosts) < 2:
-        raise ValueError(f"needs two hosts or more, but has {len(hosts)}")
-    return hosts
-
-
-def split_pair(text: str, fabric: Fabric) -> tuple[str, str]:
-    """Source and destination of ``h1>h3``."""
-    source, arrow, destination = (part.strip() for part in text.partition(">"))
-    if not arrow:
-        raise ValueError(f"{text!r} is not a flow: write source>destination, as in h1>h3")
-    fabric.nic(source)
-    fabric.nic(destination)
-    if source == destination:
-        raise ValueError(f"{text!r} leads from a host to itself")
-    return source, destination
-
-
-def select_hosts(patterns: Iterable[str], fabric: Fabric) -> list[str]:
-    """Hosts that match any of the patterns, in the fabric's order; FabricError for a pattern that matches none."""
-    chosen = {nic.name for pattern in patterns for nic in fabric.find_nics(pattern)}
-    return [name for name in fabric.nic_names if name in chosen]
 
 
 def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> Expectation:
@@ -412,6 +398,8 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
     for name in ("flows", "start", "end"):
         if metric in OF_WHOLE_RUN and getattr(selection, name) is not None:
             raise place.error(f"{metric} is of the whole run, with its warm-up: leave {name} out")
+    if selection.sizes is not None and metric not in OF_FLOW_SIZES:
+        raise place.error(f"sizes belongs to {' and '.join(OF_FLOW_SIZES)}")
     if selection.link is not None and metric not in OF_LINKS:
         raise place.error(f"link belongs to {', '.join(OF_LINKS)}")
     if selection.over_links is not None and metric not in OF_QUEUES:
@@ -428,6 +416,8 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
         except FabricError as error:
             raise place.error(str(error)) from None
     _check_tenant_selection(selection, metric, case, place)
+    if metric in OF_FLOW_SIZES:
+        check_sized_flows(metric, [one for one in case.tenants if selection.tenant in (None, one.name)], place)
     if selection.flows is not None:
         _check_flow_pattern(selection.flows, selection.tenant, case, place)
 
@@ -477,4 +467,4 @@ def _check_tenant_selection(selection: Selection, metric: str, case: Case, place
             raise place.error(f"{metric} is a metric of collectives: use throughput")
 
 
-__all__ = ["FileError", "build_fabric", "check_case", "check_workload", "resolve", "select_hosts", "split_pair"]
+__all__ = ["FileError", "build_fabric", "check_case", "check_workload", "resolve"]

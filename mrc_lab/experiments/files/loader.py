@@ -31,7 +31,12 @@ from topologies.errors import FabricError
 from topologies.p4_program import read_program
 
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
-FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together", "published"})
+FILES = frozenset(
+    {
+        "experiment.yaml", "summary.json", "run.json", "report.html", "flows.csv", "link_utilisation.csv", "together",
+        "published",
+    }
+)  # fmt: skip
 EITHER = (("workload", "workloads"), ("workloads", "workload"))  # a variant with one has not the other
 MAX_CASES = 1000  # of variants and points together
 CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")

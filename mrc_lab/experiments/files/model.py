@@ -7,7 +7,6 @@ rates bits per second, sizes bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrc_common import units
@@ -40,8 +39,10 @@ from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes, QpType
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
+from mrc_lab.experiments.files.metric_names import METRICS, RELATIONS, STATISTICS
 from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.program_file import ProgramFile
+from mrc_lab.experiments.files.size_range import SizeRange, SizeRangeType
 from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
 from mrc_lab.experiments.files.timing import TimingProfile
@@ -82,37 +83,9 @@ _ATTRIBUTES_ELSEWHERE = (
 )  # fmt: skip
 _SETTINGS_ELSEWHERE = ("congestion", "rc_congestion", "spraying", "path_selection", "plugins")
 
-# Metrics by name, each with the unit of its values: rate, time, size (bytes), share or count (see `reports.metrics`).
-METRICS: Mapping[str, str] = {
-    "throughput": "rate",
-    "link_throughput": "rate",
-    "queue_depth": "size",
-    "pause_time": "time",
-    "pauses": "count",
-    "algbw": "rate",
-    "busbw": "rate",
-    "completion_time": "time",
-    "outage": "time",
-    "failover_time": "time",
-    "recovery_time": "time",
-    "retransmit_share": "share",
-    "fairness": "share",
-    "lost": "count",
-    "retransmitted": "count",
-    "spurious": "count",
-    "timeouts": "count",
-    "path_failures": "count",
-    "paths_bad": "count",
-    "trimmed": "count",
-    "errors": "count",
-    "wrong_bytes": "count",
-}
-STATISTICS = ("mean", "min", "max", "median", "p1", "p10", "p90", "p99")
-RELATIONS = ("at_least", "at_most", "about")
 BACKENDS = ("sim", "emulation")
 _TIMING_IGNORED = "timing is ignored in emulation: hosts, NICs and switches take their own time there"
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
-CURVES = ("throughput", "lost", "retransmitted", "retransmit_share")  # metrics that can be drawn over time
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +174,10 @@ class Selection:
     )
     start: int | None = key(a_time(), "beginning of the window (default: the end of the warm-up)", default=None)
     end: int | None = key(a_time(), "end of the window (default: that of the run)", default=None)
-    statistic: str | None = key(Text(STATISTICS), "over time bins, messages or events", default=None)
+    statistic: str | None = key(Text(STATISTICS), "over time bins, messages, flows or events", default=None)
+    sizes: SizeRange | None = key(
+        SizeRangeType(), "flows of these sizes, for fct and slowdown: 0..100K, or 10M.. for all above", default=None
+    )
     over_flows: str = key(Text(("sum", "min", "max", "mean")), "how flows are taken together", default="sum")
 
     @property

@@ -9,10 +9,10 @@ from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import suggest
 from mrc_common.units import parse_size, parse_time
 from mrc_lab import published as package_list
-from mrc_lab.experiments.files.checks import build_fabric, check_selection, parse_value, select_hosts
+from mrc_lab.experiments.files.checks import build_fabric, check_selection, parse_value
+from mrc_lab.experiments.files.host_names import select_hosts
+from mrc_lab.experiments.files.metric_names import CURVES, METRICS
 from mrc_lab.experiments.files.model import (
-    CURVES,
-    METRICS,
     Case,
     PublishedCurve,
     PublishedNumber,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,8 @@ from mrc_common import units
 from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import FieldType, JsonSchema, Text
 from mrc_host import plugins
-from mrc_lab.errors import ExperimentError, FileError
+from mrc_lab.errors import FileError
+from mrc_lab.experiments.files.copied_files import copy_beside
 from mrc_lab.workloads.schedules.schedule import Schedule, check, from_operations
 
 
@@ -30,15 +29,7 @@ class ScheduleFromFile:
 
     def copy_to(self, folder: Path) -> None:
         """Put a copy where the copy of the experiment looks for it; ExperimentError when that does not work."""
-        for file in self.files:
-            if Path(self.path).name != self.path or (folder / file.name).exists():
-                continue
-            try:
-                shutil.copyfile(file, folder / file.name)
-            except OSError as error:
-                with contextlib.suppress(OSError):
-                    (folder / file.name).unlink()
-                raise ExperimentError(f"{file} cannot be copied to {folder}: {error.strerror}") from None
+        copy_beside(self.path, self.files, folder)
 
 
 def _that_file(place: Path) -> tuple[Path, ...]:

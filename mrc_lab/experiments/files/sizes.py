@@ -18,7 +18,6 @@ from mrc_common.declared.field_types import FieldType, JsonSchema, a_size
 from mrc_lab.experiments.files.workloads import MAX_MESSAGE, Collective, Incast, Permutation, Workload, WriteBw
 
 KEYS = {kind.name: "message" for kind in (WriteBw, Permutation, Incast)} | {Collective.name: "bytes"}
-_PREFIXES = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def named_sizes(sizes: Iterable[Value]) -> dict[str, Value]:
     """Sizes by the names of their points; FileError when one is there twice."""
     found: dict[str, Value] = {}
     for value in sizes:
-        name = _name(a_size().read(value))
+        name = units.size_word(a_size().read(value))
         if name in found:
             raise value.error(f"the size {name} is given twice")
         found[name] = value
@@ -63,8 +62,3 @@ def with_size(document: Value, size: Value) -> yaml.Node:
 def size_of(load: Workload) -> int | None:
     """Bytes of a message, or of a collective's operation; None where there is no single size."""
     return getattr(load, KEYS[load.name]) if load.name in KEYS else None
-
-
-def _name(size: int) -> str:
-    factor, prefix = next(((factor, prefix) for factor, prefix in _PREFIXES if size % factor == 0), (1, ""))
-    return f"{size // factor}{prefix}"

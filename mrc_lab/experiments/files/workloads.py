@@ -3,6 +3,8 @@
 A *flow* is what one host writes to another, on the queue pairs that `transport` gives it. Each queue pair keeps
 `outstanding` writes of `message` bytes under way, until the run's duration is over or `total` bytes are through.
 
+Random flows (:class:`RandomFlows`) have a size each, and begin by chance; nothing of the above is about them.
+
 Several workloads may run at once, each a *tenant* with a name (`model.Tenant`).
 """
 
@@ -15,7 +17,9 @@ from typing import Any, ClassVar
 from mrc_common import units
 from mrc_common.declared.field_types import Boolean, Integer, Quantity, Text, a_share, a_size, a_time
 from mrc_common.declared.sections import ListOf, Section, Shorthand, key
+from mrc_lab.experiments.files.flow_sizes import FlowSizes, FlowSizesType
 from mrc_lab.experiments.files.schedule_file import OwnSchedule, ScheduleFile, ScheduleFromFile
+from mrc_lab.published import flow_sizes
 from mrc_lab.workloads.schedules.chakra import rank_files, read_chakra
 from mrc_lab.workloads.schedules.goal import read_goal
 
@@ -29,6 +33,7 @@ _SPREAD = (
     "several queue pairs: each does an equal part of the operation, or takes every n-th chunk of a stream, "
     "or each chunk is split among them"
 )
+PATTERNS = ("uniform", "inter_rack", "permutation")
 SPREADS = ("parts", "chunks", "split")
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive", "broadcast")
 
@@ -101,6 +106,42 @@ class Incast(Writes):
     victim: tuple[FlowPart, ...] = key(
         ListOf(_FLOW, 1, alone=True), "flows beside it, as in h2>h9; they follow the sources in starts", default=()
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomFlows:
+    """Flows that begin by chance, as a Poisson process at every host, with sizes drawn from a distribution."""
+
+    name: ClassVar[str] = "flows"
+    load: float = key(
+        Quantity(units.SHARE, 0, 2, above=True),
+        "bytes that a host's flows have in a time, over those that all its ports carry in that time",
+    )
+    sizes: FlowSizes = key(
+        FlowSizesType(),
+        f"sizes of flows: {', '.join(flow_sizes.load())}; one size for all; or a file of lines with a size in bytes "
+        "and the percentage of flows up to it",
+    )
+    pattern: str = key(
+        Text(PATTERNS),
+        "destination of a flow: any other host, one in another rack, or always the same in a random permutation",
+        default="uniform",
+    )
+    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
+    count: int | None = key(
+        Integer(1), "how many flows begin; without it, as many as until leaves time for", default=None
+    )
+    until: int | None = key(
+        a_time(1), "time of the run when the last flow may begin (default: the end of the run)", default=None
+    )
+    start: int = key(a_time(), "when the workload begins", default=0)
+    connections: str = key(
+        Text(("own", "shared")),
+        "own: each flow has new queue pairs, as many as qps says; shared: flows from one host to another share theirs",
+        default="own",
+    )
+    message: int = key(a_size(1, MAX_MESSAGE), "bytes of one write; a flow is as many as it needs", default=1 << 20)
+    outstanding: int = key(Integer(1, 1024), "writes that a flow has under way on each queue pair", default=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +281,10 @@ class OwnReplay(Replayed):
         return self.schedule
 
 
-Workload = WriteBw | Permutation | Incast | Collective | Training | GoalReplay | ChakraReplay | OwnReplay
+Workload = WriteBw | Permutation | Incast | RandomFlows | Collective | Training | GoalReplay | ChakraReplay | OwnReplay
 KINDS: Mapping[str, type[Any]] = {
-    cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training, GoalReplay, ChakraReplay, OwnReplay)
-}
+    cls.name: cls
+    for cls in (
+        WriteBw, Permutation, Incast, RandomFlows, Collective, Training, GoalReplay, ChakraReplay, OwnReplay,
+    )
+}  # fmt: skip

@@ -32,6 +32,14 @@ class Backend(Protocol):
     def time_scale(self) -> float:
         """Times here over those in the file."""
 
+    @property
+    def link_delay(self) -> int:
+        """Propagation delay (ns) of links of `fabric` that do not say."""
+
+    @property
+    def verbs_take_time(self) -> bool:
+        """Whether calls of verbs take time of the run, so that what can be made before it should be."""
+
     def now(self) -> int:
         """The time in ns, from any beginning."""
 

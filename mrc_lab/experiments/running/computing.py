@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from mrc_lab.experiments.files.checks import select_hosts
+from mrc_lab.experiments.files.host_names import select_hosts
 from mrc_lab.experiments.files.workloads import Collective, Training
 from simulation.seeds import generator
 from topologies.fabric import Fabric

@@ -23,8 +23,11 @@ from mrc_host import verbs
 from mrc_host.verbs.context import Context
 from mrc_host.verbs_types import QpAttributes
 from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.flow_checks import expected_flows
 from mrc_lab.experiments.files.model import Case, case_prefix
+from mrc_lab.experiments.files.workloads import RandomFlows
 from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters, switch_management
 from mrc_lab.experiments.running.fault_times import Deviation, FaultTimes
 from mrc_lab.experiments.running.fidelity import FidelityWatch
@@ -48,6 +51,7 @@ from topologies.p4_program import read_program
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
+MAX_QUEUE_PAIRS = 20_000  # of random flows: they take a minute
 _CRASH_NOTICE_S = 0.5  # after what it broke
 _TIME_TO_ORDER_NS = 300_000_000  # a fault, very generous
 _SIGNAL_PERIOD_NS = 250_000_000  # every switch is asked for all its counters
@@ -56,6 +60,9 @@ _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
 class EmulatedBackend:
     """A fabric that is up; see `mrc_lab.experiments.running.backend.Backend`."""
+
+    link_delay = 0
+    verbs_take_time = True
 
     def __init__(
         self, case: Case, world: EmulatedWorld, controller: ControllerClient, rate_scale: float, stack: ExitStack
@@ -246,6 +253,7 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
             f" takes {most}",
             "Leave some out, or use --backend sim.",
         )
+    _check_random_flows(case)
     fabric = fabric or scaled_fabric(case, scale)
     if case.measure.queues and not fabric.p4_switches:
         raise ExperimentError(
@@ -260,6 +268,20 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
             f"{case_prefix(case.name)}at the rates that this machine carries the run would last {seconds:.0f} s",
             f"Shorten its duration, or use fewer hosts and planes: {LONGEST_S:.0f} s is the most.",
         )
+
+
+def _check_random_flows(case: Case) -> None:
+    """ExperimentError when the queue pairs of flows, which are made before the run, would take too long."""
+    for tenant in case.tenants:
+        load = tenant.workload
+        if isinstance(load, RandomFlows) and load.connections == "own":
+            flows = expected_flows(load, build_fabric(case.fabric), case.duration)
+            if flows * tenant.transport.qps > MAX_QUEUE_PAIRS:
+                raise ExperimentError(
+                    f"{case_prefix(case.name)}about {flows:,.0f} flows would begin, whose queue pairs emulation makes"
+                    f" before the run: {MAX_QUEUE_PAIRS:,} are the most",
+                    "Give count, a shorter until, or connections: shared; or use --backend sim.",
+                )
 
 
 def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrc_common.units import counted
-from mrc_lab.experiments.files.checks import select_hosts
 from mrc_lab.experiments.files.fault_draws import draw_case
 from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.host_names import select_hosts
 from mrc_lab.experiments.files.model import Case, Tenant, joined
-from mrc_lab.experiments.files.workloads import Incast, Ranks, Replayed, Workload, Writes
+from mrc_lab.experiments.files.workloads import Incast, RandomFlows, Ranks, Replayed, Workload, Writes
+from mrc_lab.experiments.running.arrivals import arrivals
 from mrc_lab.experiments.running.flows import plan
+from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.workloads.schedules.messages import channel_sizes
 from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric
@@ -133,7 +135,7 @@ def extent_of(case: Case, fabric: Fabric, seed: int = 1) -> Extent:
     return Extent(
         len(fabric.nics),
         len(fabric.links),
-        tuple(_tenant(tenant, fabric, seed) for tenant in case.tenants),
+        tuple(_tenant(tenant, fabric, seed, case.duration) for tenant in case.tenants),
         tuple(_faults(draw_case(case, seed).faults, fabric)),
     )
 
@@ -157,7 +159,7 @@ def _host_patterns(load: Workload) -> Iterator[str]:
         yield from load.hosts
 
 
-def _tenant(tenant: Tenant, fabric: Fabric, seed: int) -> TenantExtent:
+def _tenant(tenant: Tenant, fabric: Fabric, seed: int, duration: int) -> TenantExtent:
     load = tenant.workload
     if isinstance(load, Ranks):
         hosts = tuple(select_hosts(load.hosts, fabric))
@@ -170,6 +172,11 @@ def _tenant(tenant: Tenant, fabric: Fabric, seed: int) -> TenantExtent:
         channels = channel_sizes(load.source.schedule)
         pairs = {(ranks[channel.source], ranks[channel.destination]) for channel in channels}
         return _between(tenant, pairs, len(channels), len(channels) * tenant.transport.qps, fabric)
+    if isinstance(load, RandomFlows):
+        begun = arrivals(load, fabric, tenant_seed(seed, tenant), duration)
+        own = len(begun) if load.connections == "own" else len({(one.source, one.destination) for one in begun})
+        pairs = {(one.source, one.destination) for one in begun}
+        return _between(tenant, pairs, len(begun), own * tenant.transport.qps, fabric)
     flows = plan(tenant, fabric, seed)
     pairs = {(flow.source, flow.destination) for flow in flows}
     pairs |= {(flow.destination, flow.source) for flow in flows if flow.both_ways}

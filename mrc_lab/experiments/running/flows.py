@@ -10,26 +10,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mrc_common.random_bytes import fill
 from mrc_common.same_bytes import same_bytes
+from mrc_host.errors import MrcError
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
 from mrc_host.verbs_types import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes
-from mrc_lab.experiments.files.checks import flow_name, listed_flows, select_hosts, split_pair
+from mrc_lab.experiments.files.checks import flow_name, listed_flows
+from mrc_lab.experiments.files.host_names import select_hosts, split_pair
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation, WriteBw
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.coordinated_paths import Coordination
-from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, flow_counters
+from mrc_lab.experiments.running.derangement import derangement
+from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord, flow_counters
 from simulation.seeds import generator
 from topologies.ecmp_choice import source_ports
 from topologies.fabric import Fabric
+from topologies.ideal_completion import IdealCompletion, PacketSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +84,7 @@ def _flows(load: WriteBw | Permutation | Incast, fabric: Fabric, seed: int) -> l
     if not isinstance(load, Permutation) or load.shift is not None:
         return listed_flows(load, fabric)
     hosts = select_hosts(load.hosts, fabric)
-    return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, _permuted(hosts, seed), strict=True)]
-
-
-def _permuted(hosts: Sequence[str], seed: int) -> list[str]:
-    chance = generator(seed, "permutation")
-    while True:  # a third of all permutations move everybody
-        others = chance.sample(hosts, len(hosts))
-        if all(a != b for a, b in zip(hosts, others, strict=True)):
-            return others
+    return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, derangement(hosts, seed), strict=True)]
 
 
 def _source_ports(planned: FlowPlan, fabric: Fabric) -> list[int]:
@@ -104,7 +100,13 @@ class TrafficFlow:
     """One direction between two hosts: what it writes, from where to where, and what it has done so far."""
 
     def __init__(
-        self, number: int, info: FlowInfo, planned: FlowPlan, source: MemoryRegion, target: MemoryRegion
+        self,
+        number: int,
+        info: FlowInfo,
+        planned: FlowPlan,
+        source: MemoryRegion,
+        target: MemoryRegion,
+        path_mtu: int,
     ) -> None:
         self.number = number
         self.info = info
@@ -114,9 +116,31 @@ class TrafficFlow:
         self.queues: list[CompletionQueue] = []
         self.messages: list[MessageRecord] = []
         self.failed: list[str] = []
+        self.path_mtu = path_mtu
+        self.began: int | None = None  # when its first write was posted
         self.left: int | None = None  # messages still to post, None: until stopped
         if planned.total is not None:
             self.left = max(1, planned.total // planned.message)
+        self.total = self.left and self.left * planned.message  # bytes of all writes
+
+    def record(self, ideal: IdealCompletion) -> FlowRecord:
+        """What came of it; it has a total and has begun."""
+        assert self.total is not None
+        assert self.began is not None
+        done = [message.time for message in self.messages if message.ok]
+        is_over = len(done) * self.planned.message == self.total
+        retransmitted = None
+        with contextlib.suppress(MrcError):  # of an agent that has exited
+            retransmitted = sum(near.counters().retransmitted for near, _ in self.pairs)
+        return FlowRecord(
+            self.number,
+            self.number,
+            self.total,
+            self.began,
+            max(done) if is_over else None,
+            ideal.of(self.info.source, self.info.destination, self.total),
+            retransmitted,
+        )
 
     def wrong_bytes(self) -> tuple[int, int]:
         """Bytes that differ at the destination, and bytes compared; nothing is compared before a write is through."""
@@ -167,7 +191,7 @@ class FlowLoad:
             info = FlowInfo(
                 flow_name(source, destination, self._names), source, destination, planned.qps, message / packets
             )
-            flow = TrafficFlow(number, info, planned, *regions)
+            flow = TrafficFlow(number, info, planned, *regions, attributes.path_mtu)
             self.flows.append(flow)
             flows.append(flow)
         sports = _source_ports(planned, self._backend.fabric)
@@ -201,6 +225,15 @@ class FlowLoad:
     def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
         """Every sending queue pair: flow number, host, pair."""
         return [(flow.number, flow.info.source, near) for flow in self.flows for near, _ in flow.pairs]
+
+    def flow_records(self) -> list[FlowRecord]:
+        """The flows that have a total and have begun."""
+        sized = [flow for flow in self.flows if flow.total and flow.began is not None]
+        fabric = self._backend.fabric
+        ideal: dict[int, IdealCompletion] = {}
+        for mtu in {flow.path_mtu for flow in sized}:
+            ideal[mtu] = IdealCompletion(fabric, PacketSizes.of(self._kind, mtu, fabric), self._backend.link_delay)
+        return [flow.record(ideal[flow.path_mtu]) for flow in sized]
 
     def infos(self) -> list[FlowInfo]:
         """The flows."""
@@ -251,6 +284,8 @@ class FlowLoad:
                 if flow.left is not None:
                     flow.left -= 1
                 posted[number] = self._backend.now()
+                if flow.began is None:
+                    flow.began = posted[number]
                 pair.write(flow.source, remote, wr_id=number)
                 number += 1
             if not posted:

@@ -82,6 +82,34 @@ class MessageRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """A flow of `size` bytes: number `number` of its tenant, counted in the series of flow `flow` of the recording.
+
+    It began when its first write was posted and ended when the last was acknowledged (None: not before the run did).
+    `ideal` is what it takes alone on an idle fabric (`topologies.ideal_completion`). `retransmitted` counts packets
+    (None: not known, since its queue pairs are not its own).
+    """
+
+    flow: int
+    number: int
+    size: int
+    began: int
+    ended: int | None
+    ideal: int
+    retransmitted: int | None
+
+    @property
+    def time(self) -> int | None:
+        """Completion time, ns; None of a flow that has not ended."""
+        return None if self.ended is None else self.ended - self.began
+
+    @property
+    def slowdown(self) -> float | None:
+        """Completion time over the ideal; None of a flow that has not ended."""
+        return None if self.time is None else self.time / self.ideal
+
+
+@dataclass(frozen=True, slots=True)
 class PathRecord:
     """A path of a flow's queue pair changed its state."""
 
@@ -202,6 +230,7 @@ class Recording:
     signal_samples: Samples | None = None
     warnings: tuple[str, ...] = ()
     tasks: tuple[TaskRecord, ...] = ()
+    flow_records: tuple[FlowRecord, ...] = ()
 
     @property
     def end(self) -> int:

@@ -9,7 +9,8 @@ from mrc_host.errors import MrcError
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.errors import ExperimentError
-from mrc_lab.experiments.files.checks import message_slots, select_hosts
+from mrc_lab.experiments.files.checks import message_slots
+from mrc_lab.experiments.files.host_names import select_hosts
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.workloads import Replayed
 from mrc_lab.experiments.running.backend import Backend

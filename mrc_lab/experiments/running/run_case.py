@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,15 +26,17 @@ from mrc_host.verbs_types import PathEvent, PathState, PortEvent, QpEvent, SlowP
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, Tenant, joined
-from mrc_lab.experiments.files.workloads import Ranks, Replayed
+from mrc_lab.experiments.files.workloads import RandomFlows, Ranks, Replayed
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.collective_load import collective_load
 from mrc_lab.experiments.running.flows import FlowLoad
+from mrc_lab.experiments.running.random_flow_load import RandomFlowLoad
 from mrc_lab.experiments.running.recording import (
     FLOW_COUNTERS,
     FaultSpan,
     FlowInfo,
+    FlowRecord,
     MessageRecord,
     OperationRecord,
     PathRecord,
@@ -44,10 +47,10 @@ from mrc_lab.experiments.running.recording import (
 )
 from mrc_lab.experiments.running.replay_load import ReplayLoad
 from mrc_lab.experiments.running.slow_ports import SlowPortWarnings
+from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.fabric import event_traces
 from simulation.errors import SimulationError
 from simulation.fault_limits import SIMULATION
-from simulation.seeds import derive
 from topologies.fabric import Fabric
 
 _SECOND = 1_000_000_000
@@ -165,8 +168,7 @@ class _CaseRun:
         """Everything, inside the backend's loop."""
         case, backend = self._case, self._backend
         self._running = await self._prepare()
-        pairs = self._queue_pairs()
-        self._owner = {(host, pair.qpn): flow for flow, host, pair in pairs}
+        self._owner = {(host, pair.qpn): flow for flow, host, pair in self._queue_pairs()}
         scale = backend.time_scale
         duration = round(case.duration * scale)
         self.begin = await backend.order_faults(case.faults)
@@ -191,7 +193,7 @@ class _CaseRun:
         found: list[_Running] = []
         flows = 0
         for number, tenant in enumerate(self._case.tenants):
-            load: Load = _maker(tenant)(tenant, self._backend, tenant_seed(self._seed, tenant), self._open)
+            load: Load = _maker(tenant, self._case)(tenant, self._backend, tenant_seed(self._seed, tenant), self._open)
             await load.prepare()
             found.append(_Running(number, tenant, load, flows))
             flows += len(load.infos())
@@ -265,12 +267,18 @@ class _CaseRun:
             self._signal_edges.append(edge)
             self._signal_rows.append(await self._backend.sample_signals())
 
+    def _flow_of(self, host: str, qpn: int) -> int | None:
+        """The flow that has a queue pair; random flows make theirs only when they begin."""
+        if (host, qpn) not in self._owner and any(isinstance(one.load, RandomFlowLoad) for one in self._running):
+            self._owner.update({(name, pair.qpn): flow for flow, name, pair in self._queue_pairs()})
+        return self._owner.get((host, qpn))
+
     async def _listen(self, host: str, context: Context) -> None:
         while True:
             event = await context.next_event()
             time = max(0, event.time - self.begin)  # of faults that were there before
             if isinstance(event, PathEvent):
-                flow = self._owner.get((host, event.qpn))
+                flow = self._flow_of(host, event.qpn)
                 if flow is not None:
                     first = None if event.first_loss_time is None else event.first_loss_time - self.begin
                     states = event.old.value, event.new.value, event.reason.value
@@ -284,7 +292,7 @@ class _CaseRun:
 
     def _note_failure(self, host: str, event: QpEvent) -> None:
         text = f"{host}: queue pair {event.qpn:#x}: {event.reason}"
-        flow = self._owner.get((host, event.qpn))
+        flow = self._flow_of(host, event.qpn)
         if flow is None:
             self._errors.append(text)
         else:
@@ -296,10 +304,13 @@ class _CaseRun:
         operations: list[OperationRecord] = []
         flows: list[FlowInfo] = []
         tasks: list[TaskRecord] = []
+        sized: list[FlowRecord] = []
         for running in self._running:
             load, number = running.load, running.number
             if isinstance(load, ReplayLoad):
                 tasks += [replace(task, tenant=number) for task in load.tasks(begin)]
+            if isinstance(load, FlowLoad | RandomFlowLoad):
+                sized += [self._flow_record(one, running.first) for one in load.flow_records()]
             flows += [replace(info, name=_label(running.tenant, info.name), tenant=number) for info in load.infos()]
             messages += [
                 replace(one, flow=running.first + one.flow, began=one.began - begin, time=one.time - begin)
@@ -344,7 +355,15 @@ class _CaseRun:
             signal_edges=np.array(self._signal_edges, dtype=np.int64) if self._signal_rows else None,
             signal_samples=np.array(self._signal_rows, dtype=np.int64) if self._signal_rows else None,
             tasks=tuple(tasks),
+            flow_records=tuple(sized),
         )
+
+    def _flow_record(self, record: FlowRecord, first: int) -> FlowRecord:
+        """With times from the beginning of the run; what ended after the run has not ended in it."""
+        ended = None if record.ended is None else record.ended - self.begin
+        if ended is not None and ended > self._times[-1]:
+            ended = None
+        return replace(record, flow=first + record.flow, began=record.began - self.begin, ended=ended)
 
     def _tenant_record(self, running: _Running) -> TenantRecord:
         wrong, checked = running.load.wrong_bytes()
@@ -359,16 +378,13 @@ class _CaseRun:
         )
 
 
-def _maker(tenant: Tenant) -> Callable[[Tenant, Backend, int, Callable[[str], Context]], Load]:
+def _maker(tenant: Tenant, case: Case) -> Callable[[Tenant, Backend, int, Callable[[str], Context]], Load]:
     """What creates the load of a tenant."""
+    if isinstance(tenant.workload, RandomFlows):
+        return partial(RandomFlowLoad, case=case)
     if isinstance(tenant.workload, Replayed):
         return ReplayLoad
     return collective_load if isinstance(tenant.workload, Ranks) else FlowLoad
-
-
-def tenant_seed(seed: int, tenant: Tenant) -> int:
-    """The seed of what is random in a tenant's workload: the same whatever other tenants there are."""
-    return derive(seed, "tenant", tenant.name) if tenant.name else seed
 
 
 def _label(tenant: Tenant, flow: str) -> str:

@@ -45,8 +45,10 @@ class SimulatedBackend:
     rate_scale = 1.0
     time_scale = 1.0
     signal_period = 0
+    verbs_take_time = False
 
-    def __init__(self, world: SimulatedWorld) -> None:
+    def __init__(self, world: SimulatedWorld, link_delay: int = 0) -> None:
+        self.link_delay = link_delay
         self._world = world
         self._contexts: list[Context] = []
         ends = [(link.lower, link.upper, link.name) for link in world.fabric.links]
@@ -156,7 +158,7 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     delay = case.fabric.delay
     program = None if case.p4 is None else load_program(read_program(Path(case.p4)))
     with SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing, pipeline=program) as world:
-        yield SimulatedBackend(world)
+        yield SimulatedBackend(world, delay)
 
 
 def fitted_fabric(case: Case) -> Fabric:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mrc_lab.experiments.files.model import CURVES, Selection
+from mrc_lab.experiments.files.metric_names import CURVES
+from mrc_lab.experiments.files.model import Selection
 from mrc_lab.reports import metric_table
 from tests.mrc_lab.reports.recordings import metrics, recording
 

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
-from mrc_lab.experiments.files.model import METRICS, Selection
+from mrc_lab.experiments.files.metric_names import METRICS
+from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.running.recording import OperationRecord
-from mrc_lab.reports.metrics import _METRICS, compute, statistic
+from mrc_lab.reports.metrics import _METRICS, compute
+from mrc_lab.reports.statistics import statistic
 from tests.mrc_lab.reports.recordings import HEAD, experiment, recording
 
 GIGA = 1e9

@@ -72,7 +72,7 @@ def test_a_run_writes_all_files_to_its_folder(small, tmp_path, capsys):
     folder = tmp_path / "r" / "small" / "latest"
     assert folder.is_symlink()
     names = {path.name for path in folder.iterdir()}
-    assert names == {"experiment.yaml", "summary.json", "run.json", "report.html", "only"}
+    assert names == {"experiment.yaml", "summary.json", "run.json", "report.html", "link_utilisation.csv", "only"}
     assert (folder / "experiment.yaml").read_text() == small.read_text()
     summary = json.loads((folder / "summary.json").read_text())
     assert (summary["verdict"], summary["seed"], summary["backend"]) == ("pass", 5, "sim")

@@ -251,3 +251,14 @@ def test_trims_and_drops_of_switches_are_reported_per_link_direction():
         "no headroom left, h1@p0 up": 6,
         "kernel's receive buffer full, h1@p0 up": 1,
     }
+
+
+def test_more_random_flows_than_queue_pairs_can_be_made_for_are_refused_in_emulation():
+    """Half of 200 Gb/s at each of four hosts in flows of 1000 bytes: 50,000 in a millisecond."""
+    flows = "kind: flows, load: 50%, sizes: 1000"
+    with pytest.raises(ExperimentError, match=r"about 50,000 flows would begin, .* 20,000 are the most"):
+        emulated_backend.check(case_of(f"{{{flows}}}", "1ms"), 0.001)
+    with pytest.raises(ExperimentError, match="about 11,000 flows"):
+        emulated_backend.check(case_of(f"{{{flows}, count: 11000}}", "1ms", transport="{qps: 2}"), 0.001)
+    for keys in ("count: 11000", "connections: shared", "until: 300us"):
+        emulated_backend.check(case_of(f"{{{flows}, {keys}}}", "1ms"), 0.001)
