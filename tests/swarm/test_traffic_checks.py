@@ -73,7 +73,7 @@ def balance(first, again):
             nic=nic,
             qp=SimpleNamespace(qpn=qpn),
             life=scenario.pairs[0],  # what is asked of it are its attributes
-            rc=False,
+            baseline=False,
             path_changed=False,
             lives=[None],
         )
