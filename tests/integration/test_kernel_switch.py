@@ -133,7 +133,18 @@ def _packets(fabric: Fabric, uplink: int) -> list[bytes]:
 
 
 def _journey(name: str, switch: str) -> dict[str, list[bytes]]:
-    """What arrives at each port on the way when h1 sends all packets, one after the other: frames by node.
+    """What arrives at each port on the way when h1 sends all packets: frames by node.
+
+    Seen once, beside a second run of all tests: the last one did not come within 20 s. Then it is tried again.
+    """
+    for _ in range(2):
+        with contextlib.suppress(TimeoutError):
+            return _one_journey(name, switch)
+    return _one_journey(name, switch)
+
+
+def _one_journey(name: str, switch: str) -> dict[str, list[bytes]]:
+    """The same, one packet after the other; TimeoutError if the last one does not arrive.
 
     Not at kernel switches: Linux shifts the list before it hands a packet to those who capture on arrival.
     """
