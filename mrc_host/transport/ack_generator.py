@@ -64,6 +64,7 @@ class AckGenerator:
     __slots__ = (
         "_cap",
         "_connection",
+        "_each",
         "_marked",
         "_nacks",
         "_offer",
@@ -87,11 +88,18 @@ class AckGenerator:
     )
 
     def __init__(
-        self, owner: ResponderOwner, connection: Connection, paths: AnswerPaths, received: native.ReceiveState
+        self,
+        owner: ResponderOwner,
+        connection: Connection,
+        paths: AnswerPaths,
+        received: native.ReceiveState,
+        each: bool = False,
     ) -> None:
+        """With `each`, no SACK takes the place of another: the peer wants to hear of each packet."""
         attributes, nic = connection.attributes, connection.nic
         self._owner = owner
         self._connection = connection
+        self._each = each
         self._paths = paths
         self._received = received
         self._stats = connection.stats
@@ -263,7 +271,7 @@ class AckGenerator:
     def _queue_sack(self, trigger: _Trigger) -> None:
         """Queue a SACK; it replaces the one queued before, unless that must be kept."""
         sacks = self._sacks
-        if sacks and not sacks[-1].keep:
+        if sacks and not sacks[-1].keep and not self._each:
             sacks[-1] = trigger
         elif len(sacks) < _MAX_SACKS:
             sacks.append(trigger)

@@ -73,11 +73,12 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         self._answer = AnswerPort()
         answers: AnswerPaths = peer.answers
         threshold = self.nic.transport.sack_threshold
-        if self.kind is QpType.UET:
+        uet = self.kind is QpType.UET
+        if uet:
             answers, threshold = AnyPath(self.nic, peer), 1
         self._answers = answers
         self.responder = Responder(
-            self, self.connection(), answers, peer.address, len(peer.paths.members), first_psn, threshold
+            self, self.connection(), answers, peer.address, len(peer.paths.members), first_psn, threshold, uet
         )
         peer.join(self, self.remote_qpn, now)
 

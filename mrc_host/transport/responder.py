@@ -74,8 +74,9 @@ class Responder:
         planes: int,
         first_psn: int,
         sack_threshold: int,
+        each: bool = False,
     ) -> None:
-        """`source` is the peer's address; a SACK is due after `sack_threshold` bytes."""
+        """`source` is the peer's address; a SACK is due after `sack_threshold` bytes, and with `each` none gives way to a newer."""
         attributes, settings = connection.attributes, connection.nic.transport
         self._owner = owner
         self._nic = connection.nic
@@ -92,7 +93,7 @@ class Responder:
         self.counts = ArrivalCounts(connection.stats, self.received)
         self.received.carries = not settings.always_skip_marks  # these count what each packet of a path says
         self.messages = IncomingMessages(first_psn, self._mtu)
-        self.acks = AckGenerator(owner, connection, paths, self.received)
+        self.acks = AckGenerator(owner, connection, paths, self.received, each)
         self._wimm_done = 0
         self._refused = -1  # first message that must not be placed, -1 for none
         self._cq_full = False  # a completion waits for room in the receive CQ
