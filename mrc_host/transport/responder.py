@@ -76,7 +76,10 @@ class Responder:
         sack_threshold: int,
         each: bool = False,
     ) -> None:
-        """`source` is the peer's address; a SACK is due after `sack_threshold` bytes, and with `each` none gives way to a newer."""
+        """`source` is the peer's address.
+
+        A SACK is due after `sack_threshold` bytes; with `each`, one that has not left gives way to no newer one.
+        """
         attributes, settings = connection.attributes, connection.nic.transport
         self._owner = owner
         self._nic = connection.nic
