@@ -1,6 +1,6 @@
 """One congestion controller for all queue pairs towards a destination: what they share, and what they give back."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
@@ -308,6 +308,19 @@ deeds = st.lists(
 )
 
 
+@example(
+    4,
+    Faults(seed=14187, loss=0.2, delay=0.3, extra=100 * US, trim=0.3),
+    [
+        ("write", 3, 9385, 0),
+        ("dead", 1, 1, 0),
+        ("write", 0, 51625, 400 * US),
+        ("write", 3, 11433, 0),
+        ("write", 0, 169, 0),
+        ("write", 0, 57, 0),
+    ],
+    128,
+)  # what was to be sent again arrived after all while it was queued, and its transport ACK was lost
 @given(
     st.integers(2, 6),
     st.builds(

@@ -256,6 +256,9 @@ class SelectiveRequester:
     def _answered(self, progress: bool, now: int) -> None:
         sent = self.sent
         self.timer.on_answer(now, progress, sent.in_flight > 0 or sent.next_lost() is not None)
+        # while lost packets are queued no timer runs; if they arrived after all, nothing leaves that would set it
+        if not self._owner.armed() and (due := self._due()):
+            self._owner.arm(due)
 
     def _measure(self, psn: int, stamp: int, now: int) -> int:
         """A SACK answers packet `psn`: its round trip, 0 if it is not known."""

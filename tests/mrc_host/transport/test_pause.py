@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mrc_host.config import PausePriorities, TransportSettings
 from mrc_host.nic import Nic
-from mrc_host.verbs_types import PathState, QpType
+from mrc_host.verbs_types import PathState, QpAttributes, QpType
 from mrc_host.wire import opcodes, pause
 from tests.models.frames import SRV6_PREFIX
-from tests.mrc_host.nic_world import MS, End, World, address, connect, make_config
+from tests.mrc_host.nic_world import MS, US, End, World, address, connect, make_config
 
 QUANTUM = 512  # ns at the assumed rate of 1 Gb/s
 PEER = bytes(6)
@@ -106,6 +108,30 @@ def test_the_control_class_can_be_paused_too() -> None:
     assert not [frame for _, nic, _, frame in world.sent if nic == 0]
     stop(world, 0, priority=7)
     assert world.run(until=lambda: bool(b.poll()))
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_a_request_completes_if_its_lost_packets_arrive_while_they_wait_to_be_sent_again(kind: QpType) -> None:
+    """Its last acknowledgement is lost, and nothing leaves any more that would bring another by itself."""
+    world = world_with_pauses()
+    a, b = connect(world, kind=kind, attributes=QpAttributes(timeout=8))
+    late: list[bytes] = []
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        if nic == 0:
+            return frame
+        late.append(frame)
+        return None
+
+    world.tap = tap
+    a.write(b, 1000)
+    world.run(duration=50 * US)
+    (first, *_lost) = late
+    stop(world, 65535)
+    assert world.run(20 * MS, until=lambda: a.nic.qp_counters(a.qpn).lost > 0)
+    world.tap = None
+    world.carry(1, 0, first)
+    assert world.run(200 * MS, until=lambda: bool(a.poll()))
 
 
 def probes(world: World, opcode: int, since: int, priority: int) -> list[int]:

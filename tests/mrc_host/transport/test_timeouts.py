@@ -55,6 +55,22 @@ def test_a_timeout_probes_every_plane_even_with_retransmissions_pending() -> Non
     assert asked == {0, 1, 2, 3}
 
 
+def test_what_arrives_while_it_waits_to_be_sent_again_has_its_request_asked_about() -> None:
+    """The transport ACK is lost, and nothing leaves any more that would bring another by itself."""
+    end = FarEnd(attributes=QpAttributes(timeout=8))
+    warm(end)
+    end.write(4096)
+    (packet,) = end.data()
+    end.nack(packet, control.NACK_TRIMMED)
+    for _ in range(4):  # the ports do not become free again
+        end.now += TIMEOUT
+        end.nic.tick(end.now)
+    end.sack(packet.psn - FIRST_OUT, of=packet)
+    out = end.wait(20 * TIMEOUT)
+    assert data(out) == []
+    assert any(p.opcode == opcodes.PROBE for p in out)
+
+
 def test_progress_resets_the_retry_count() -> None:
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=1))
     end.write(4096)
