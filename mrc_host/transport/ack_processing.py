@@ -251,7 +251,7 @@ class AckProcessing:
         if progress:
             self._attribution.progress()
         self._window.answered()
-        # the timer may have left it to data that was queued; if that arrived after all, nothing leaves that would set it
+        # while data is queued no timer runs; if what was lost arrived after all, nothing leaves that would set it
         if self._timer.on_answer(now, progress) or (self._sends.outstanding and not self._owner.armed()):
             self._owner.arm(now + self._timer.pto())
 
