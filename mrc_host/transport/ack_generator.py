@@ -85,6 +85,7 @@ class AckGenerator:
         "ack_due",
         "completed_msn",
         "nak",
+        "nak_due",
     )
 
     def __init__(
@@ -120,7 +121,8 @@ class AckGenerator:
         self._nacks: deque[Nack] = deque()
         self._probed: _Trigger | None = None  # the latest probe, until it has been answered again
         self.ack_due = False
-        self.nak = 0  # syndrome of the NAK that ended this queue pair
+        self.nak = 0  # syndrome of the NAK that ends this queue pair
+        self.nak_due = False
 
     # ---- packets that arrived -----------------------------------------------------------------------------------
 
@@ -283,7 +285,7 @@ class AckGenerator:
 
     def sweeping(self) -> bool:
         """Whether only SACKs of a sweep are left to send."""
-        return not (self._nacks or self._sacks or self.ack_due)
+        return not (self._nacks or self._sacks or self.ack_due or self.nak_due)
 
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next acknowledgement to send on `plane`."""
@@ -293,7 +295,10 @@ class AckGenerator:
         index = paths.reverse_path(plane, now)
         if index < 0:
             return None
-        if self._nacks:
+        if self.nak_due:
+            self.nak_due = False
+            body = self._pack_ack(self._received.next_psn & MASK, self.nak)
+        elif self._nacks:
             nack = self._nacks.popleft()
             self._stats.nack_sent(nack.reason)
             body = control.pack_nack(self._remote_qpn, nack)
@@ -307,14 +312,6 @@ class AckGenerator:
             body = self._pack_ack(psn, headers.SYNDROME_ACK)
         self._stats.acks_sent += 1
         return paths.frame(index, CONTROL, body)
-
-    def build_nak(self, plane: int, now: int) -> bytes | None:
-        """The NAK that reports why this queue pair ended."""
-        index = self._paths.reverse_path(plane, now)
-        if index < 0:
-            return None
-        self._stats.acks_sent += 1
-        return self._paths.frame(index, CONTROL, self._pack_ack(self._received.next_psn & MASK, self.nak))
 
     def _pack_ack(self, psn: int, syndrome: int) -> bytes:
         return headers.pack_aeth(opcodes.TRANSPORT_ACK, self._remote_qpn, psn, syndrome, self.completed_msn)

@@ -20,6 +20,7 @@ from typing import Final
 
 from mrc_host.config import ProbeMark
 from mrc_host.transport.congestion import measures_delay
+from mrc_host.transport.cumulative_psn import cumulative, outside_life
 from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.requester_parts import RequesterParts
@@ -31,7 +32,7 @@ from mrc_host.verbs_types import CompletionStatus, PathReason
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop
-from mrc_host.wire.psn import HALF, MASK, expand
+from mrc_host.wire.psn import HALF, expand
 
 _OTHER_LIFE: Final = (
     CompletionStatus.REMOTE_OPERATION_ERROR,
@@ -52,6 +53,7 @@ class AckProcessing:
         "_attribution",
         "_loss",
         "_measures_delay",
+        "_messages",
         "_monitor",
         "_owner",
         "_paths",
@@ -67,8 +69,6 @@ class AckProcessing:
         "_timer",
         "_values",
         "_window",
-        "completed_msn",
-        "completed_wimm",
     )
 
     def __init__(
@@ -91,6 +91,7 @@ class AckProcessing:
         self._round_trips = round_trips
         self._paths = parts.paths
         self._sends = parts.sends
+        self._messages = parts.messages
         self._window = parts.window
         self._measures_delay = measures_delay(parts.window.cc)
         self._sent = parts.sent
@@ -102,20 +103,16 @@ class AckProcessing:
         self._probe_mark = settings.probe_mark is ProbeMark.SKIP
         self._stamp_wrap = settings.timestamp_tick.value << 16  # ns after which a timestamp repeats
         self._rcvd_units = 0  # in the newest SACK
-        self.completed_msn = 0  # messages completed
-        self.completed_wimm = 0  # those of them with immediate data
 
     # ---- SACK ---------------------------------------------------------------------------------------------------
 
     def on_sack(self, sack: Sack, port: int, now: int) -> Drop | None:
         """Process a SACK that arrived at `port`, unless its PSNs were never sent in this life of the queue pair."""
         sent, stats, timer = self._sent, self._stats, self._timer
-        ahead = (sack.cack_psn - sent.una + 1) & MASK
-        cack = sent.una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
-        if cack >= sent.next_psn:
-            return Drop.MALFORMED
-        if cack < sent.first_psn - 1:
-            return Drop.OTHER_LIFE
+        cack = cumulative(sack.cack_psn, sent.una)
+        drop = outside_life(cack, sent.first_psn, sent.next_psn)
+        if drop is not None:
+            return drop
         stats.acks_received += 1
         stats.sacks_received += 1
         if sack.mark != control.MARK_NONE:
@@ -417,26 +414,22 @@ class AckProcessing:
         completed so many messages of this life with these PSNs.
         """
         sent = self._sent
-        behind = expand(psn, sent.una) + (not nak)
-        if behind > sent.next_psn:
+        last = cumulative(psn - nak, sent.una)
+        drop = outside_life(last, sent.first_psn, sent.next_psn)
+        if drop is not None:
+            return drop
+        count = self._messages.completed_by(msn, last + 1, sent.una)
+        if count < 0:
             return Drop.MALFORMED
-        if behind < sent.first_psn:
-            return Drop.OTHER_LIFE
-        count = (msn - self.completed_msn) & MASK
-        outstanding = self._sends.outstanding
-        if count >= HALF or (not count and behind <= sent.una):
+        if not count and last < sent.una:
             return None
-        if count and (count > len(outstanding) or not 0 <= outstanding[count - 1].last_psn < behind):
-            return Drop.MALFORMED
         self._stats.acks_received += 1
-        self.completed_wimm += sum(1 for i in range(count) if outstanding[i].with_imm)
-        for acknowledged in range(sent.una, behind):
+        for acknowledged in range(sent.una, last + 1):
             record = sent.record(acknowledged)
             if record.state != FREE:
                 self._free(record, now)
-        if behind > sent.una:
-            sent.advance(behind, now)
-        self.completed_msn += count
-        self._sends.complete(count)
+        if last >= sent.una:
+            sent.advance(last + 1, now)
+        self._messages.complete(count)
         self._on_answer(now, True)
         return None

@@ -12,26 +12,25 @@ from typing import Final
 from mrc_host.transport.answer_port import AnswerPort
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.data_arrival import receive_data
-from mrc_host.transport.naks import failure, refusal
+from mrc_host.transport.naks import failure
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
+from mrc_host.transport.path_policy import PathPolicy
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import NicQueuePair
-from mrc_host.transport.queue_pair_interfaces import AnswerPaths, MrcRequesterOwner, MrcResponderOwner
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, MrcRequesterOwner
 from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
-from mrc_host.transport.uet import AnyPath, Reps
 from mrc_host.verbs_types import (
     CompletionStatus,
     PathEvent,
     PathInfo,
     PathReason,
     QpAttributes,
-    QpState,
     QpType,
 )
 from mrc_host.wire import control, headers, opcodes
@@ -44,10 +43,10 @@ _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has 
 _MIN_PATHS: Final = 4  # per plane, however small the window that the hints imply
 
 
-class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
-    """Queue pair of type MRC, or of type UET (``uet``), which knows less of paths."""
+class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner):
+    """Queue pair of type MRC, or of another type that differs in its `policy` for paths (``uet``)."""
 
-    __slots__ = ("_answer", "_answers", "_nak_pending", "_solicited", "requester", "responder")
+    __slots__ = ("_answer", "_answers", "_policy", "_solicited", "requester", "responder")
 
     def __init__(
         self,
@@ -58,39 +57,36 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         send_cq: NicCompletionQueue,
         recv_cq: NicCompletionQueue,
         attributes: QpAttributes,
+        policy: PathPolicy,
     ) -> None:
         super().__init__(nic, kind, qpn, pd, send_cq, recv_cq, attributes)
         self.requester: Requester | None = None
         self.responder: Responder | None = None
-        self._nak_pending = False
+        self._policy = policy
         self._solicited = headers.solicited_bit(nic.settings.bth_order)
         self._answer = AnswerPort()
         self._answers: AnswerPaths | None = None  # from RTR on
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
-        peer = self.connected_peer()
+        peer, policy = self.connected_peer(), self._policy
         self._answer = AnswerPort()
-        answers: AnswerPaths = peer.answers
-        threshold = self.nic.transport.sack_threshold
-        uet = self.kind is QpType.UET
-        if uet:
-            answers, threshold = AnyPath(self.nic, peer), 1
-        self._answers = answers
+        self._answers = answers = policy.answers(self.nic, peer)
         self.responder = Responder(
-            self, self.connection(), answers, peer.address, len(peer.paths.members), first_psn, threshold, uet
-        )
+            self, self.connection(), answers, peer.address, len(peer.paths.members), first_psn,
+            policy.sack_threshold(self.nic.transport), policy.acknowledges_each,
+        )  # fmt: skip
         peer.join(self, self.remote_qpn, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: resolve the EV profile into paths, and start sending on them."""
         attributes, settings, nic, peer = self.attributes, self.nic.transport, self.nic, self.connected_peer()
+        policy = self._policy
         profile = nic.ev_profiles.get(attributes.ev_profile)
         universe = None
         if profile is not None:
             universe = resolve(profile, peer.paths, nic.rng)
             peer.planes.refresh()  # there may be paths in planes that had none
-        uet = self.kind is QpType.UET
         paths = PathSet(
             peer.paths.plane_of,
             active_paths=self._expected_paths(peer),
@@ -99,11 +95,11 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             rng=nic.rng,
             listener=self,
             universe=universe,
-            oblivious=uet or settings.spraying == "oblivious",
-            selection=Reps(nic, peer.paths.plane_of) if uet else nic.new_path_selection(),
+            oblivious=policy.oblivious(settings),
+            selection=policy.selection(nic, peer),
             per_path=peer.paths.values.per_path,
         )
-        self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn, not uet)
+        self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn, policy)
         for index in peer.paths.denied:
             paths.deny(index, True, now)
 
@@ -111,12 +107,9 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """How many PSNs were sent in this life."""
         return 0 if self.requester is None else self.requester.sent.psns_used()
 
-    def psns_received(self) -> int:
-        """How many PSNs there are up to the highest one accepted in this life."""
-        if self.responder is None:
-            return 0
-        received = self.responder.received
-        return received.max_psn + 1 - received.first_psn
+    def receiving_half(self) -> Responder | None:
+        """The responder."""
+        return self.responder
 
     def _expected_paths(self, peer: Peer) -> int | None:
         """Size of the active set: as given, or two windows of packets by the hints (docs/protocol.md §3), or None."""
@@ -131,8 +124,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
         """Go to ERROR, and give up this queue pair's share of the shared window."""
         super().end_requests(status, reason, now)
-        if self.responder is not None:
-            self.responder.received.carries = False
         self._release()
 
     def _release(self) -> None:
@@ -147,11 +138,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def stop(self) -> None:
         """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
         self._release()
-        if self.responder is not None:
-            self.responder.close()
         self.requester = None
         self.responder = None
-        self._nak_pending = False
 
     # ---- receiving ----------------------------------------------------------------------------------------------
 
@@ -225,9 +213,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
 
     def _repeat_nak(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
         """In ERROR: repeat the NAK for whatever the peer sends, since it may not have received the first one."""
-        if self.responder is not None and self.responder.acks.nak:
-            self._nak_pending = True
-            self.offer_control()
+        if self.responder is not None and self.responder.repeat_nak():
             return None
         if not flow.trimmed:
             self._nack_fatally(*identity(opcode, frame, flow.start), self.connected_peer(), self.remote_qpn, flow, now)
@@ -252,26 +238,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self.running and requester is not None and requester.acks.is_in_flight(number, stamp):
             self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _GONE, now)
 
-    def refuse(self, syndrome: int) -> None:
-        """The responder received a message that is not allowed: send a NAK and enter ERROR."""
-        self._nak_pending = True
-        if syndrome == headers.NAK_REMOTE_ACCESS:
-            self.stats.access_refused += 1
-        else:
-            self.stats.operation_refused += 1
-        self.enter_error(CompletionStatus.FLUSHED, refusal(syndrome), self.nic.now)
-        self.offer_control()
-
-    def fail_responder(self, reason: str) -> None:
-        """The peer violated the protocol: enter ERROR."""
-        self.stats.operation_refused += self.state is not QpState.ERROR
-        self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
-
-    def on_cq_room(self) -> None:
-        """The receive CQ was polled, so completions may fit again."""
-        if self.responder is not None and self.running:
-            self.responder.on_cq_room()
-
     # ---- sending ------------------------------------------------------------------------------------------------
 
     def kick(self, now: int) -> None:
@@ -293,10 +259,9 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return
         mask = self.requester.probes.mask if self.requester is not None else 0
         responder = self.responder
-        if self._nak_pending or (responder is not None and responder.acks.pending()):
+        if responder is not None and responder.acks.pending():
             if not self._answer.settled(peer):
-                sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
-                self._answer.choose(self._answers.port(sweeping) if self._answers is not None else 0)
+                self._answer.choose(self._answers.port(responder.acks.sweeping()) if self._answers is not None else 0)
             mask |= self._answer.mask
         if mask:
             self.nic.scheduler.activate_control(self, mask)
@@ -344,9 +309,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return None
         if self._answer.mask >> port & 1:
             acks = responder.acks
-            frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
+            frame = acks.transmit(port, now)
             if frame is not None:
-                self._nak_pending = False
                 self._answer.left(port, acks)
                 self.offer_control()
                 return frame
@@ -427,7 +391,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if requester is None:
             self.offer_control()
             return
-        usable = peer.planes.own() if self.kind is QpType.UET else peer.planes.usable
+        usable = self._policy.usable_planes(peer)
         for plane in range(len(peer.paths.members)):
             if peer.paths.planes >> plane & 1 and not usable >> plane & 1:
                 requester.flush_plane(plane)
@@ -442,14 +406,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         super().settle_stats(now)
         if self.requester is not None and self.running:
             self.requester.stalls.settle(now)
-        if self.responder is not None and self.running:
-            self.responder.settle_stats(now)
-
-    def collect_counts(self) -> None:
-        """Have the statistics show what is counted elsewhere."""
-        super().collect_counts()
-        if self.responder is not None:
-            self.responder.counts.collect()
 
     def inflight(self) -> int:
         """Bytes of data in flight, as the congestion window counts them."""

@@ -14,7 +14,7 @@ from mrc_host.transport.incarnation import Incarnation
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer, PlaneUser
-from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner, ResponderOwner
+from mrc_host.transport.queue_pair_interfaces import Connection, ReceivingHalf, RequesterOwner, ResponderOwner
 from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
@@ -33,7 +33,7 @@ from mrc_host.verbs_types import (
     QpType,
     WorkRequest,
 )
-from mrc_host.wire import opcodes
+from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 
 _OPCODES = {
@@ -297,12 +297,17 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         """How many PSNs were sent in this life."""
 
     @abstractmethod
+    def receiving_half(self) -> ReceivingHalf | None:
+        """What ``start_receiving`` created."""
+
     def psns_received(self) -> int:
         """How many PSNs there are up to the highest one accepted in this life."""
+        half = self.receiving_half()
+        return 0 if half is None else half.psns_used()
 
     @abstractmethod
     def stop(self) -> None:
-        """Drop both halves."""
+        """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
 
     @abstractmethod
     def receive(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
@@ -356,6 +361,29 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.running = False
         self.sends.fail(status, reason)
         self._flush_receives("The queue pair went to ERROR.")
+        half = self.receiving_half()
+        if half is not None:
+            half.stop_placing()
+
+    def refuse(self, syndrome: int, reason: str) -> None:
+        """The responder received a message that is not allowed, and its NAK is due: enter ERROR."""
+        if syndrome == headers.NAK_REMOTE_ACCESS:
+            self.stats.access_refused += 1
+        else:
+            self.stats.operation_refused += 1
+        self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
+        self.offer_control()
+
+    def fail_responder(self, reason: str) -> None:
+        """The peer violated the protocol: enter ERROR."""
+        self.stats.operation_refused += self.state is not QpState.ERROR
+        self.enter_error(CompletionStatus.FLUSHED, reason, self.nic.now)
+
+    def on_cq_room(self) -> None:
+        """The receive CQ was polled, so completions may fit again."""
+        half = self.receiving_half()
+        if half is not None and self.running:
+            half.on_cq_room()
 
     def _count_error(self, status: CompletionStatus) -> None:
         stats = self.stats
@@ -387,6 +415,9 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
     def _disconnect(self) -> None:
         self.running = False
         self.nic.scheduler.disarm(self)
+        half = self.receiving_half()
+        if half is not None:
+            half.close()
         self.stop()
         if self.peer is not None:
             self.peer.leave(self, self.remote_qpn)
@@ -394,10 +425,16 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
     def settle_stats(self, now: int) -> None:
         """Bring the statistics up to `now`: counts kept elsewhere, and durations still running."""
         self.collect_counts()
+        half = self.receiving_half()
+        if half is not None and self.running:
+            half.settle_stats(now)
 
     def collect_counts(self) -> None:
         """Have the statistics show what is counted elsewhere."""
         self.stats.bytes_completed = self.sends.bytes_completed
+        half = self.receiving_half()
+        if half is not None:
+            half.counts.collect()
 
     def hw_counters(self, now: int) -> dict[str, int]:
         """Every counter and gauge of a queue pair by name (``mrc_host.counters``)."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from mypy_extensions import trait
 
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.transport.stats import QpStats
+from mrc_host.transport.stats import ArrivalCounts, QpStats
 from mrc_host.transport.window import WindowUser
 from mrc_host.verbs_types import CompletionStatus, QpAttributes
 
@@ -79,6 +79,10 @@ class ResponderOwner(ABC):
         """Complete a WRITE_WITH_IMM of `length` bytes, for which there is room."""
 
     @abstractmethod
+    def refuse(self, syndrome: int, reason: str) -> None:
+        """The next message is not allowed, and a NAK with `syndrome` is due: end the connection."""
+
+    @abstractmethod
     def fail_responder(self, reason: str) -> None:
         """The peer violated the protocol: end the connection."""
 
@@ -121,15 +125,37 @@ class DataToSend(ABC):
         """Whether there is anything to send that the peer lets begin."""
 
 
-@trait
-class MrcResponderOwner(ResponderOwner):
-    """An MRC queue pair, as its responder sees it."""
+class ReceivingHalf(ABC):
+    """A responder, as its queue pair sees it."""
 
-    __slots__ = ()
+    __slots__ = ("counts",)
+
+    def __init__(self, counts: ArrivalCounts) -> None:
+        self.counts = counts  # of what the datapath in C has placed
 
     @abstractmethod
-    def refuse(self, syndrome: int) -> None:
-        """The next message is not allowed: send a NAK with `syndrome` and end the connection."""
+    def psns_used(self) -> int:
+        """How many PSNs there are up to the highest one accepted."""
+
+    @abstractmethod
+    def stop_placing(self) -> None:
+        """The queue pair is in ERROR: the datapath in C places nothing more."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The queue pair leaves this connection."""
+
+    @abstractmethod
+    def repeat_nak(self) -> bool:
+        """The peer still sends after the queue pair ended: have the NAK sent again; False if none ended it."""
+
+    @abstractmethod
+    def on_cq_room(self) -> None:
+        """The receive CQ was polled, so completions may fit again."""
+
+    @abstractmethod
+    def settle_stats(self, now: int) -> None:
+        """Add durations that still run up to `now`."""
 
 
 @trait

@@ -26,11 +26,13 @@ from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion_queue_table import CompletionQueueTable
 from mrc_host.transport.mrc_queue_pair import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.path_policy import MrcPaths
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair, check_attributes
-from mrc_host.transport.roce.qp import RcQueuePair
+from mrc_host.transport.roce.go_back_n_qp import RcQueuePair
 from mrc_host.transport.roce.selective_qp import SelectiveQueuePair
+from mrc_host.transport.uet import EntropyOnly
 from mrc_host.verbs_types import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire.encap import SRH_LENGTH
 
@@ -110,9 +112,10 @@ class QueuePairTable:
             qpn = self._draw_qpn()
         made: NicQueuePair
         if qp_type.source_routed:
-            made = MrcQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
+            policy = EntropyOnly() if qp_type is QpType.UET else MrcPaths()
+            made = MrcQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes, policy)
         elif qp_type is QpType.RC:
-            made = RcQueuePair(self._nic, qpn, pd, sends, receives, attributes)
+            made = RcQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
         else:
             made = SelectiveQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
         self.by_qpn[qpn] = made

@@ -22,6 +22,8 @@ from typing import Final
 from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.data_packets import DataPackets
 from mrc_host.transport.loss_detection import LossDetection
+from mrc_host.transport.outgoing_messages import OutgoingMessages
+from mrc_host.transport.path_policy import PathPolicy
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_frames import DATA, RETRANSMISSION
@@ -52,11 +54,9 @@ class Requester(DataToSend):
     __slots__ = (
         "_attribution",
         "_balance",
-        "_current",
         "_knows_planes",
         "_loss",
-        "_max_wimm",
-        "_msn",
+        "_messages",
         "_mtu",
         "_nic",
         "_owner",
@@ -68,7 +68,6 @@ class Requester(DataToSend):
         "_sends",
         "_stats",
         "_tick",
-        "_wimm_sent",
         "acks",
         "paths",
         "probes",
@@ -88,9 +87,8 @@ class Requester(DataToSend):
         paths: PathSet,
         sends: SendQueue,
         first_psn: int,
-        knows_planes: bool = True,
+        policy: PathPolicy,
     ) -> None:
-        """Without `knows_planes` (``uet``) a free port with a link is all that a packet needs."""
         attributes, nic, stats = connection.attributes, connection.nic, connection.stats
         settings = nic.transport
         planes = len(peer.paths.members)
@@ -101,7 +99,6 @@ class Requester(DataToSend):
         self._planes = peer.planes
         self._sends = sends
         self._mtu = attributes.path_mtu
-        self._max_wimm = attributes.max_wimm_dest
         self._tick = nic.settings.timestamp_tick.value
         # parts
         self.paths = paths
@@ -109,17 +106,20 @@ class Requester(DataToSend):
         self.window = SendWindow(owner, connection, link, peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
-        self._knows_planes = knows_planes
-        burst = settings.plane_skew_limit if knows_planes else _UNBALANCED
+        self._knows_planes = policy.knows_planes
+        burst = settings.plane_skew_limit if policy.knows_planes else _UNBALANCED
         self._balance = PlaneBalance(burst, self._mtu, peer.paths.planes, nic.waited_by_plane, nic.port_stats)
         self._packets = DataPackets(connection, peer.frames)
+        self._messages = OutgoingMessages(sends, self._packets, attributes.max_wimm_dest)
         self._loss = LossDetection(
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
             settings.reorder_fraction,
         )  # fmt: skip
         least = peer.timers.tail_probe_min
         self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), least, link.base_rtt)
-        parts = RequesterParts(paths, sends, self.window, self.sent, self._loss, self.spurious, self.timer)
+        parts = RequesterParts(
+            paths, sends, self._messages, self.window, self.sent, self._loss, self.spurious, self.timer
+        )
         self.probes = parts.probes
         self._attribution = parts.attribution
         self.acks = AckProcessing(
@@ -127,10 +127,6 @@ class Requester(DataToSend):
         )
         self.timeouts = Timeouts(owner, connection, peer, self, parts)
         self.stalls = StallTimes(stats)
-        # messages: the one being segmented, and counts of those started
-        self._current: Wqe | None = None
-        self._msn = 0
-        self._wimm_sent = 0
         # after a retransmission nothing new leaves until then
         self._retransmission_pause = settings.retransmission_pause
         self._paused_until = 0
@@ -156,7 +152,8 @@ class Requester(DataToSend):
             return mask
         if self._paused_until > self._nic.now:
             return 0
-        if (self._current is None and not self._may_start()) or sent.next_psn - sent.una >= window.psn_range:
+        messages = self._messages
+        if (messages.current is None and not messages.may_start()) or sent.next_psn - sent.una >= window.psn_range:
             self._stall(PEER, self._nic.now)
             return 0
         return mask & self._balance.mask or mask
@@ -194,15 +191,6 @@ class Requester(DataToSend):
         planes, retired = self.open_planes(), self._planes.retired if self._knows_planes else 0
         return planes & ~retired or planes if retired and not self.timer.retries else planes
 
-    def _may_start(self) -> bool:
-        waiting = self._sends.waiting
-        if not waiting:
-            return False
-        head = waiting[0]
-        if head.view is None:
-            return False
-        return not head.with_imm or self._wimm_sent - self.acks.completed_wimm < self._max_wimm
-
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next data packet for `plane`, or None."""
         window, sent = self.window, self.sent
@@ -230,14 +218,14 @@ class Requester(DataToSend):
 
     def _transmit_new(self, plane: int, planes: int, now: int) -> bytes | None:
         """Send the next segment of the oldest request on `plane`, which is one of `planes`."""
-        sent, balance = self.sent, self._balance
+        sent, balance, messages = self.sent, self._balance, self._messages
         psn = sent.next_psn
         if psn - sent.una >= self.window.psn_range:
             self._stall(PEER, now)
             return None
         if not balance.mask >> plane & 1:
             if balance.mask & planes:
-                if self._current is not None or self._may_start():
+                if messages.current is not None or messages.may_start():
                     balance.waits(plane, planes, now)
                 return None
             self.stalls.settle(now)
@@ -245,36 +233,23 @@ class Requester(DataToSend):
             late = balance.end_cycle(stalled[WINDOW] + stalled[PEER], now)
             self._planes.cycle_ended(late, balance.stopped, now)
             balance.refill(self._peer.paths.planes)
-        wqe = self._current
-        if wqe is None:
-            if not self._may_start():
+        if messages.current is None:
+            if not messages.may_start():
                 self._stall(PEER, now)
                 return None
-            wqe = self._start(psn)
+            messages.start(psn)
+            balance.resume(now)
+        wqe = messages.current
+        assert wqe is not None
         value = self.paths.next(plane, -1)
         if value < 0:
             self._stall(PATHS, now)
             return None
         balance.spend(plane)
         record = sent.new_record()
-        if self._packets.segment(wqe, record):
-            self._current = None
+        messages.segment(wqe, record)
         self._stats.data_sent += 1
         return self._emit(record, wqe, plane, value, DATA, now)
-
-    def _start(self, psn: int) -> Wqe:
-        """Start the oldest waiting request, with its first packet at `psn`."""
-        wqe = self._sends.start()
-        self._balance.resume(self._nic.now)
-        self._current = wqe
-        wqe.msn = self._msn
-        self._msn += 1
-        wqe.rqmsn = self._wimm_sent
-        wqe.first_psn = psn
-        self._packets.begin(wqe)
-        if wqe.with_imm:
-            self._wimm_sent += 1
-        return wqe
 
     def _retransmit(self, plane: int, planes: int, now: int) -> bytes | None:
         """Send the oldest lost packet again, on another path than the one that lost it.
@@ -374,7 +349,7 @@ class Requester(DataToSend):
         trip = self._peer.round_trips[plane]
         if now >= trip.fresh_until and self._measures(trip, now):
             word |= headers.ACK_REQUEST
-        if window.closing(sent) or (self._current is None and not self._sends.waiting) or timer.retries:
+        if window.closing(sent) or (self._messages.current is None and not self._sends.waiting) or timer.retries:
             window.ack_requested()
             word |= headers.ACK_REQUEST
         frame = self._packets.build(record, wqe, word, kind)
@@ -422,12 +397,12 @@ class Requester(DataToSend):
 
     def has_work(self) -> bool:
         """Whether there is anything to send that the peer lets begin."""
-        return self.sent.lost() or self._current is not None or self._may_start()
+        messages = self._messages
+        return self.sent.lost() or messages.current is not None or messages.may_start()
 
     def pending(self) -> bool:
         """Whether there is anything to send, whether or not it may leave."""
-        waiting = self._sends.waiting
-        return self.sent.lost() or self._current is not None or (bool(waiting) and waiting[0].view is not None)
+        return self.sent.lost() or self._messages.pending()
 
     def _stall(self, kind: int, now: int) -> None:
         """If data is waiting, it waits because of `kind`: measure the time until a packet leaves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrc_host.transport.loss_detection import LossDetection
+from mrc_host.transport.outgoing_messages import OutgoingMessages
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
@@ -16,12 +17,13 @@ from mrc_host.transport.work import SendQueue
 class RequesterParts:
     """Those of one requester, each the only one of its kind."""
 
-    __slots__ = ("attribution", "loss", "paths", "probes", "sends", "sent", "spurious", "timer", "window")
+    __slots__ = ("attribution", "loss", "messages", "paths", "probes", "sends", "sent", "spurious", "timer", "window")
 
     def __init__(
         self,
         paths: PathSet,
         sends: SendQueue,
+        messages: OutgoingMessages,
         window: SendWindow,
         sent: SentPackets,
         loss: LossDetection,
@@ -30,6 +32,7 @@ class RequesterParts:
     ) -> None:
         self.paths = paths
         self.sends = sends
+        self.messages = messages
         self.window = window
         self.sent = sent
         self.loss = loss

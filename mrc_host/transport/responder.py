@@ -29,7 +29,8 @@ from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.incoming_messages import LOCATED, OVERLAP, IncomingMessages
 from mrc_host.transport.memory import empty_region
 from mrc_host.transport.message import Message
-from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.naks import refusal
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, ReceivingHalf, ResponderOwner
 from mrc_host.transport.stats import ArrivalCounts
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
@@ -43,7 +44,7 @@ _MISFIT: Final = "A packet does not fit its message."
 _OVERLAP: Final = "Messages overlap."
 
 
-class Responder:
+class Responder(ReceivingHalf):
     """Receiving half of an MRC queue pair."""
 
     __slots__ = (
@@ -60,14 +61,13 @@ class Responder:
         "_stats",
         "_wimm_done",
         "acks",
-        "counts",
         "messages",
         "received",
     )
 
     def __init__(
         self,
-        owner: MrcResponderOwner,
+        owner: ResponderOwner,
         connection: Connection,
         paths: AnswerPaths,
         source: bytes,
@@ -93,7 +93,7 @@ class Responder:
         self.received: native.ReceiveState = connection.nic.datapath.receive_state(
             connection.qpn, source, first_psn, self._mtu, self._reach, sack_threshold, planes
         )
-        self.counts = ArrivalCounts(connection.stats, self.received)
+        super().__init__(ArrivalCounts(connection.stats, self.received))
         self.received.carries = not settings.always_skip_marks  # these count what each packet of a path says
         self.messages = IncomingMessages(first_psn, self._mtu)
         self.acks = AckGenerator(owner, connection, paths, self.received, each)
@@ -166,10 +166,26 @@ class Responder:
             message.origin + start, message.rkey, message.length,
         )  # fmt: skip
 
+    def psns_used(self) -> int:
+        """How many PSNs there are up to the highest one accepted."""
+        return self.received.max_psn + 1 - self.received.first_psn
+
+    def stop_placing(self) -> None:
+        """The queue pair is in ERROR: the datapath in C places nothing more."""
+        self.received.carries = False
+
     def close(self) -> None:
         """The queue pair leaves this connection."""
         self.counts.collect()
         self.received.close()
+
+    def repeat_nak(self) -> bool:
+        """The peer still sends after the queue pair ended: have the NAK sent again; False if none ended it."""
+        if not self.acks.nak:
+            return False
+        self.acks.nak_due = True
+        self._owner.offer_control()
+        return True
 
     def _open(
         self, kind: int, psn: int, msn: int, address: int, rkey: int, length: int, size: int, flow: Flow, stamp: int
@@ -262,7 +278,8 @@ class Responder:
         if self.acks.ack_due:
             self._owner.offer_control()
         if self._refused == messages.next_msn:
-            self._owner.refuse(self.acks.nak)
+            self.acks.nak_due = True
+            self._owner.refuse(self.acks.nak, refusal(self.acks.nak))
 
     def _wait_for_room(self) -> None:
         """The receive CQ is full."""

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from mrc_host.config import TransportSettings
 from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.path_policy import PathPolicy
 from mrc_host.transport.path_selection import HOLD, PathSelection
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths
@@ -115,6 +117,35 @@ class Reps(PathSelection):
             self._frozen_until = 0
             self._buffers = [_Buffer() for _ in self._buffers]
             self._explore = EXPLORED
+
+
+class EntropyOnly(PathPolicy):
+    """Ultra Ethernet's: entropy values that came back are all that is known."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(knows_planes=False, acknowledges_each=True)
+
+    def answers(self, nic: NicContext, peer: Peer) -> AnswerPaths:
+        """Any."""
+        return AnyPath(nic, peer)
+
+    def selection(self, nic: NicContext, peer: Peer) -> PathSelection | None:
+        """REPS."""
+        return Reps(nic, peer.paths.plane_of)
+
+    def oblivious(self, settings: TransportSettings) -> bool:
+        """Always: there are no states."""
+        return True
+
+    def sack_threshold(self, settings: TransportSettings) -> int:
+        """Every packet makes one due."""
+        return 1
+
+    def usable_planes(self, peer: Peer) -> int:
+        """Where our own port has a link."""
+        return peer.planes.own()
 
 
 class AnyPath(AnswerPaths):

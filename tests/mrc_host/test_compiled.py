@@ -84,7 +84,7 @@ def test_changed_sources_are_detected_as_not_compiled(tmp_path: Path, monkeypatc
     monkeypatch.setattr(compiled, "_PACKAGE", package)
     before = compiled.folder()
     assert before == compiled.folder()
-    for name in ("nic.py", "transport/roce/qp.py", "wire/psn.py", "verbs_types.py"):
+    for name in ("nic.py", "transport/roce/go_back_n_qp.py", "wire/psn.py", "verbs_types.py"):
         with (package / name).open("a") as file:
             file.write("# changed\n")
         assert compiled.folder() != before, name

@@ -20,6 +20,7 @@ from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.rate_control import controller
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
+from mrc_host.transport.roce.single_path_qp import SinglePathRequester
 from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import headers
@@ -29,27 +30,30 @@ _ACK_EVERY: Final = 8  # packets between acknowledgement requests
 _SLOW: Final = 4 * _ACK_EVERY  # if fewer packets fit into the ACK timeout, each requests an acknowledgement
 
 
-class RcRequester:
+class RcRequester(SinglePathRequester):
     """Sending half of an RC queue pair."""
 
-    __slots__ = ("_mtu", "_owner", "_packets", "_path", "_stats", "_timer", "acks", "cc", "last_sent", "sent")
+    __slots__ = ("_mtu", "_owner", "_packets", "_path", "_stats", "_timer", "acks", "sent")
 
     def __init__(
         self, owner: RequesterOwner, connection: Connection, path: RcPath, sends: SendQueue, first_psn: int
     ) -> None:
+        super().__init__(controller(connection, path))
         self._owner = owner
         self._stats = connection.stats
         self._path = path
         self._mtu = connection.attributes.path_mtu
-        self.last_sent = 0
         # parts
-        self.cc = controller(connection, path)
         self.sent = GoBackN(sends, self.cc, self._mtu, first_psn)
         self._timer = RcRetransmissionTimer(RetryPolicy.of(connection))
         self._packets = RcDataPackets(path, connection.remote_qpn, connection.nic.datapath)
         self.acks = RcAckProcessing(
             owner, self.sent, self._timer, self.cc, connection.stats, connection.nic.transport.recovery_delay
         )
+
+    def psns_used(self) -> int:
+        """How many PSNs were sent in this life."""
+        return self.sent.psns_used()
 
     def ready(self, now: int) -> bool:
         """Whether a packet may be sent at `now`; if only the rate prevents it, the queue pair is woken in time."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.transport.memory import Region, empty_region
-from mrc_host.transport.queue_pair_interfaces import Connection, ResponderOwner
+from mrc_host.transport.queue_pair_interfaces import Connection, ReceivingHalf, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.stats import ArrivalCounts
 from mrc_host.wire import headers, opcodes
@@ -29,11 +29,12 @@ RNR_TIMER: Final = 12  # 0.64 ms, as in the examples of rdma-core
 _RNR: Final = headers.SYNDROME_RNR | RNR_TIMER
 
 
-class RcResponder:
+class RcResponder(ReceivingHalf):
     """Receiving half of an RC queue pair."""
 
     __slots__ = (
         "_datapath",
+        "_fatal",
         "_first",
         "_length",
         "_memory",
@@ -46,9 +47,7 @@ class RcResponder:
         "_remote_qpn",
         "_stats",
         "_syndrome",
-        "counts",
         "due",
-        "fatal",
         "received",
     )
 
@@ -68,13 +67,13 @@ class RcResponder:
         self.received: native.RcReceiveState = self._datapath.rc_receive_state(
             connection.qpn, source, first_psn, self._mtu
         )
-        self.counts = ArrivalCounts(connection.stats, self.received)
+        super().__init__(ArrivalCounts(connection.stats, self.received))
         self._region: Region | None = None  # of the message being received
         self._length = 0
         self._msn = 0
         self._syndrome = headers.SYNDROME_ACK
         self.due = False  # an acknowledgement is to be sent
-        self.fatal = 0  # syndrome of the NAK that ended the queue pair
+        self._fatal = 0  # syndrome of the NAK that ended the queue pair
 
     def psns_used(self) -> int:
         """How many PSNs arrived."""
@@ -125,6 +124,10 @@ class RcResponder:
             self.answer_due()
         return None
 
+    def stop_placing(self) -> None:
+        """The queue pair is in ERROR: the datapath in C places nothing more."""
+        self.received.carries = False
+
     def close(self) -> None:
         """The queue pair leaves this connection."""
         self.counts.collect()
@@ -133,6 +136,12 @@ class RcResponder:
     def answer_due(self) -> None:
         """A packet that requests an acknowledgement has arrived."""
         self._answer(headers.SYNDROME_ACK)
+
+    def on_cq_room(self) -> None:
+        """Does nothing: the peer sends the dropped packet again by itself."""
+
+    def settle_stats(self, now: int) -> None:
+        """Does nothing: no duration is measured here."""
 
     def _not_expected(self, offset: int) -> Drop | None:
         """A packet arrived `offset` PSNs ahead of the expected one: a duplicate, or after a gap."""
@@ -164,18 +173,15 @@ class RcResponder:
         self._owner.offer_control()
 
     def _end(self, syndrome: int, reason: str) -> None:
-        self.fatal = syndrome
-        stats = self._stats
-        if syndrome == headers.NAK_REMOTE_ACCESS:
-            stats.access_refused += 1
-        else:
-            stats.operation_refused += 1
-        self._answer(syndrome)
-        self._owner.fail_responder(reason)
+        self._fatal = self._syndrome = syndrome
+        self.due = True
+        self._owner.refuse(syndrome, reason)
 
-    def repeat_nak(self) -> None:
-        """The peer continues to send after the fatal NAK: repeat it."""
-        self._answer(self.fatal)
+    def repeat_nak(self) -> bool:
+        """The peer still sends after the queue pair ended: have the NAK sent again; False if none ended it."""
+        if self._fatal:
+            self._answer(self._fatal)
+        return self._fatal != 0
 
     def transmit(self) -> bytes | None:
         """The acknowledgement that is due."""

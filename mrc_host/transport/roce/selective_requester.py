@@ -15,21 +15,23 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
+from mrc_host.transport.cumulative_psn import cumulative, outside_life
 from mrc_host.transport.data_packets import DataPackets
-from mrc_host.transport.naks import failure
+from mrc_host.transport.outgoing_messages import OutgoingMessages
 from mrc_host.transport.peer_frames import DATA, FrameTemplates
 from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.selective_repeat import SelectiveRepeat
 from mrc_host.transport.roce.selective_timer import SelectiveTimer
+from mrc_host.transport.roce.single_path_qp import SinglePathRequester
 from mrc_host.transport.sent_packet import SentPacket
-from mrc_host.transport.work import SendQueue, Wqe
+from mrc_host.transport.work import SendQueue
 from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import control, headers
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop
-from mrc_host.wire.psn import HALF, MASK, expand
+from mrc_host.wire.psn import MASK, expand
 
 _ACK_EVERY: Final = 8  # packets between acknowledgement requests
 _WHILE_UNANSWERED: Final = 4  # packets in flight after a timeout, until the peer answers
@@ -44,18 +46,14 @@ def bandwidth_delay(link: LinkParameters) -> int:
     return max(link.rate_bps * link.base_rtt // 8_000_000_000, link.mtu)
 
 
-class SelectiveRequester:
+class SelectiveRequester(SinglePathRequester):
     """Sending half of a queue pair with selective repeat."""
 
     __slots__ = (
         "_asking",
-        "_completed_msn",
-        "_completed_wimm",
-        "_current",
         "_in_order",
-        "_max_wimm",
+        "_messages",
         "_most",
-        "_msn",
         "_mtu",
         "_owner",
         "_packets",
@@ -64,9 +62,6 @@ class SelectiveRequester:
         "_sends",
         "_stats",
         "_tick",
-        "_wimm_sent",
-        "cc",
-        "last_sent",
         "sent",
         "timer",
     )
@@ -85,30 +80,23 @@ class SelectiveRequester:
     ) -> None:
         """At most `most` bytes are in flight; `in_order` says whether the path keeps packets in order."""
         attributes, settings = connection.attributes, connection.nic.transport
+        super().__init__(cc)
         self._owner = owner
         self._stats = connection.stats
         self._path = path
         self._sends = sends
         self._mtu = attributes.path_mtu
         self._psn_range = attributes.mpr_dest * 128 - 1
-        self._max_wimm = attributes.max_wimm_dest
         self._tick = connection.nic.settings.timestamp_tick.value
         self._most = most
         self._in_order = in_order
-        self.last_sent = 0
+        self._asking: SentPacket | None = None  # a packet that has arrived, and is sent again for the sake of an answer
         # parts
-        self.cc = cc
         self.sent = SelectiveRepeat(cc, first_psn)
         few = settings.rto_low if in_order else settings.rto_high
         self.timer = SelectiveTimer(RetryPolicy.of(connection), few, settings.rto_high)
         self._packets = DataPackets(connection, frames)
-        # messages: the one being segmented, and counts of those started and completed
-        self._current: Wqe | None = None
-        self._asking: SentPacket | None = None  # a packet that has arrived, and is sent again for the sake of an answer
-        self._msn = 0
-        self._wimm_sent = 0
-        self._completed_msn = 0
-        self._completed_wimm = 0
+        self._messages = OutgoingMessages(sends, self._packets, attributes.max_wimm_dest)
 
     def psns_used(self) -> int:
         """How many PSNs were sent in this life."""
@@ -135,25 +123,14 @@ class SelectiveRequester:
         return True
 
     def _may_send_new(self) -> bool:
-        sent = self.sent
+        sent, messages = self.sent, self._messages
         if sent.next_psn - sent.una >= self._psn_range:
             return False
-        return self._current is not None or self._may_start()
-
-    def _may_start(self) -> bool:
-        waiting = self._sends.waiting
-        if not waiting:
-            return False
-        head = waiting[0]
-        if head.view is None:
-            return False
-        return not head.with_imm or self._wimm_sent - self._completed_wimm < self._max_wimm
+        return messages.current is not None or messages.may_start()
 
     def _pending(self) -> bool:
         """Whether there is anything to send, whether or not it may leave."""
-        waiting = self._sends.waiting
-        more = self._current is not None or (bool(waiting) and waiting[0].view is not None)
-        return more or self.sent.next_lost() is not None
+        return self._messages.pending() or self.sent.next_lost() is not None
 
     def starving(self, now: int) -> None:
         """If data waits while the port is down, start the timer, so that the requests fail eventually."""
@@ -165,7 +142,7 @@ class SelectiveRequester:
         """Next packet, or None."""
         if not self.ready(now):
             return None
-        sent = self.sent
+        sent, messages = self.sent, self._messages
         if self._asking is not None:
             return self._ask(now)
         record = sent.next_lost()
@@ -173,26 +150,14 @@ class SelectiveRequester:
             sent.take_lost()
             self._stats.retransmitted += 1
             return self._emit(record, headers.RTX, now)
-        wqe = self._current
-        if wqe is None:
-            wqe = self._start()
+        if messages.current is None:
+            messages.start(sent.next_psn)
+        wqe = messages.current
+        assert wqe is not None
         record = sent.new_record()
-        if self._packets.segment(wqe, record):
-            self._current = None
+        messages.segment(wqe, record)
         self._stats.data_sent += 1
         return self._emit(record, 0, now)
-
-    def _start(self) -> Wqe:
-        wqe = self._sends.start()
-        self._current = wqe
-        wqe.msn = self._msn
-        self._msn += 1
-        wqe.rqmsn = self._wimm_sent
-        wqe.first_psn = self.sent.next_psn
-        self._packets.begin(wqe)
-        if wqe.with_imm:
-            self._wimm_sent += 1
-        return wqe
 
     def _emit(self, record: SentPacket, flags: int, now: int) -> bytes:
         sent, timer, wqe = self.sent, self.timer, record.wqe
@@ -233,20 +198,18 @@ class SelectiveRequester:
     def on_sack(self, sack: Sack, now: int) -> Drop | None:
         """Process a SACK, unless its PSNs were never sent in this life of the queue pair."""
         sent, stats = self.sent, self._stats
-        ahead = (sack.cack_psn - sent.una + 1) & MASK
-        cumulative = sent.una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
-        if cumulative >= sent.next_psn:
-            return Drop.MALFORMED
-        if cumulative < sent.first_psn - 1:
-            return Drop.OTHER_LIFE
+        cack = cumulative(sack.cack_psn, sent.una)
+        drop = outside_life(cack, sent.first_psn, sent.next_psn)
+        if drop is not None:
+            return drop
         stats.acks_received += 1
         stats.sacks_received += 1
         marked = sack.mark != control.MARK_NONE
         stats.marks_reported += marked
         rtt = 0
         if sack.entropy != control.NO_ENTROPY:
-            rtt = self._measure(cumulative + sack.ack_offset, sack.timestamp, now)
-        acked = sent.acknowledge(cumulative, cumulative + sack.bitmap_offset, sack.bitmap)
+            rtt = self._measure(cack + sack.ack_offset, sack.timestamp, now)
+        acked = sent.acknowledge(cack, cack + sack.bitmap_offset, sack.bitmap)
         self._answered(acked > 0, now)
         if self._in_order:
             self._lost(sent.lose_overtaken(), now)
@@ -289,32 +252,27 @@ class SelectiveRequester:
         if nack.reason == control.NACK_UNEXP_EVENT:
             self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _UNEXPECTED, now)
 
-    def on_ack(self, wire_psn: int, syndrome: int, msn: int, now: int) -> Drop | None:
-        """Complete all requests up to message count `msn` (24 bit); a NAK fails the next.
+    def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
+        """Complete all requests up to message count `msn` (24 bit), and acknowledge what has arrived before them.
 
-        `wire_psn` is the cumulative PSN; in a NAK, the one after it. The ACK is dropped when the peer cannot have
+        `psn` (24 bit) is the cumulative PSN; in a NAK, the one after it. The ACK is dropped when the peer cannot have
         completed so many messages of this life with these PSNs.
         """
-        sent, nak = self.sent, syndrome & 0xE0 == headers.SYNDROME_NAK
-        behind = expand(wire_psn, sent.una) + (not nak)
-        if behind > sent.next_psn:
+        sent = self.sent
+        last = cumulative(psn - nak, sent.una)
+        drop = outside_life(last, sent.first_psn, sent.next_psn)
+        if drop is not None:
+            return drop
+        count = self._messages.completed_by(msn, last + 1, sent.una)
+        if count < 0:
             return Drop.MALFORMED
-        if behind < sent.first_psn:
-            return Drop.OTHER_LIFE
-        count = (msn - self._completed_msn) & MASK
-        outstanding = self._sends.outstanding
-        if count < HALF and (count or behind > sent.una):
-            if count and (count > len(outstanding) or not 0 <= outstanding[count - 1].last_psn < behind):
-                return Drop.MALFORMED
-            self._stats.acks_received += 1
-            self._completed_wimm += sum([1 for i in range(count) if outstanding[i].with_imm])
-            acked = sent.acknowledge(behind - 1, behind, 0)
-            self._completed_msn += count
-            self._sends.complete(count)
-            self._answered(True, now)
-            self.cc.on_ack(acked, acked, 0, False, now)
-        if nak:
-            self._owner.enter_error(*failure(syndrome), now)
+        if not count and last < sent.una:
+            return None
+        self._stats.acks_received += 1
+        acked = sent.acknowledge(last, last + 1, 0)
+        self._messages.complete(count)
+        self._answered(True, now)
+        self.cc.on_ack(acked, acked, 0, False, now)
         return None
 
     def is_in_flight(self, number: int, stamp: int) -> bool:
@@ -357,7 +315,7 @@ class SelectiveRequester:
             return oldest + timer.timeout(sent.in_flight)
         if self._pending() and not self._path.up():
             return timer.since + timer.ack_timeout
-        if self._sends.outstanding and sent.next_lost() is None and self._current is None:
+        if self._sends.outstanding and sent.next_lost() is None and self._messages.current is None:
             return max(timer.since, self.last_sent) + timer.timeout(0)
         return 0
 

@@ -9,7 +9,7 @@ from typing import Any
 from mrc_host.config import TransportSettings
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, ResponderOwner
 from mrc_host.transport.stats import QpStats
 from mrc_host.verbs_types import QpAttributes
 from mrc_host.wire.encap import Flow
@@ -44,7 +44,7 @@ def flow(ev: int = 0, *, ce: bool = False, units: int = 17) -> Flow:
     return made
 
 
-class ResponderQp(MrcResponderOwner):
+class ResponderQp(ResponderOwner):
     """Notes what a responder asks of its queue pair."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class ResponderQp(MrcResponderOwner):
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
         self.received.append((length, imm, solicited))
 
-    def refuse(self, syndrome: int) -> None:
+    def refuse(self, syndrome: int, reason: str) -> None:
         self.refused.append(syndrome)
 
     def fail_responder(self, reason: str) -> None:

@@ -7,13 +7,17 @@ import random
 import pytest
 
 from mrc_host.config import UsidTemplate
+from mrc_host.datapath import native
 from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.congestion import LinkParameters
+from mrc_host.transport.data_packets import DataPackets
 from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.memory import MemoryTable
+from mrc_host.transport.outgoing_messages import OutgoingMessages
 from mrc_host.transport.paths import BAD, PathListener, PathSet
+from mrc_host.transport.peer_frames import FrameTemplates
 from mrc_host.transport.queue_pair_interfaces import PathMonitor, RequesterOwner
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.requester_parts import RequesterParts
@@ -82,6 +86,11 @@ class Owner(RequesterOwner, WindowUser, PathListener, PathMonitor):
         return rtt, rtt
 
 
+class NoFrames(FrameTemplates):
+    def template(self, index: int, kind: int) -> native.Template:
+        raise AssertionError("No packet is built here.")
+
+
 class Rig:
     """ACK processing with the parts that it works on, and no requester."""
 
@@ -114,7 +123,10 @@ class Rig:
         )
         evs = range(PLANES * PATHS)
         values = EntropyValues(evs, {ev: ev for ev in evs}, UsidTemplate(0, (), None), 1)
-        parts = RequesterParts(self.paths, self.sends, self.window, self.sent, self.loss, self.spurious, self.timer)
+        self.messages = OutgoingMessages(self.sends, DataPackets(given, NoFrames()), 32)
+        parts = RequesterParts(
+            self.paths, self.sends, self.messages, self.window, self.sent, self.loss, self.spurious, self.timer
+        )
         self.probes = parts.probes
         self.answers = Answers()
         self.acks = AckProcessing(owner, given, owner, self.answers, values, self.trips, parts)

@@ -60,7 +60,7 @@ MUTANTS = (
            "_Trigger(psn, 0, stamp, self._mark_of(flow), -1, again)"),
     Mutant("R1.6", f"{T}.data_packets", "segment: int = record.kind", "segment: int = record.kind % 4"),
     Mutant("R1.7", f"{T}.demux", "if pkey & _PARTITION != _PARTITION:", "if False:"),
-    Mutant("R1.8", f"{T}.requester", "if wqe.with_imm:\n            self._wimm_sent += 1", "self._wimm_sent += 1"),
+    Mutant("R1.8", f"{T}.outgoing_messages", "if wqe.with_imm:\n            self._wimm += 1", "self._wimm += 1"),
     Mutant("R1.9", f"{T}.ack_generator", "trigger.stamp,", "trigger.stamp + 1 & 0xFFFF,"),
     Mutant("R1.10", f"{T}.data_packets", "        template = self._frames",
            "        wqe.address -= offset\n        self.begin(wqe)\n        wqe.address += offset\n"

@@ -156,7 +156,7 @@ class ResponderQp(ResponderOwner):
         self.offered = 0
         self.room = True
         self.received: list[tuple[int, int]] = []
-        self.failed: list[str] = []
+        self.refused: list[int] = []  # syndromes
 
     def offer_control(self) -> None:
         self.offered += 1
@@ -171,8 +171,11 @@ class ResponderQp(ResponderOwner):
         assert not solicited, "RC has no solicited events here"
         self.received.append((length, imm))
 
+    def refuse(self, syndrome: int, reason: str) -> None:
+        self.refused.append(syndrome)
+
     def fail_responder(self, reason: str) -> None:
-        self.failed.append(reason)
+        raise AssertionError(reason)
 
 
 @dataclass
