@@ -506,11 +506,14 @@ class NsccProfile:
 
 @dataclass(frozen=True, slots=True)
 class DcqcnProfile:
-    """DCQCN constants that a deployment may set; None derives them from the line rate (docs/congestion.md).
+    """DCQCN constants that a deployment may set; None takes them from `constants` and the line rate.
 
-    Rates are in bit/s, times in ns, sizes in bytes. Both ends need the same `cnp_interval`: the receiver applies it.
+    `constants` names a set (docs/congestion.md): "connectx", the defaults of a vendor's NICs, or "sigcomm2015", those
+    that were published with DCQCN. Rates are in bit/s, times in ns, sizes in bytes. Both ends need the same
+    `cnp_interval`: the receiver applies it.
     """
 
+    constants: str = "connectx"
     min_rate: int | None = None  # the rate is never below
     additive_rate: int | None = None  # what a step adds after fast recovery
     hyper_rate: int | None = None  # the same, times their number, once timer and bytes both have

@@ -23,7 +23,7 @@ from mrc_host.verbs_types import DcqcnProfile
 
 REFERENCE_RATE: Final = 40_000_000_000  # b/s: the network to which the published constants belong
 _BYTE_NS: Final = 8_000_000_000  # bits in a byte times nanoseconds in a second
-_MAX_STEPS: Final = 100_000  # additive steps from zero to line rate: bounds the work of catching up
+_MAX_STEPS: Final = 400_000  # additive steps from zero to line rate: bounds the work of catching up
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class DcqcnParameters:
     additive_rate: int
     hyper_rate: int
     increase_bytes: int
-    increase_interval: int = 55_000
-    alpha_interval: int = 55_000
-    cnp_interval: int = 50_000
-    gain: float = 1 / 256
-    fast_steps: int = 5
+    increase_interval: int
+    alpha_interval: int
+    cnp_interval: int
+    gain: float
+    fast_steps: int
+    keep_target: bool
     burst: int = 16_384
-    keep_target: bool = False
 
     def __post_init__(self) -> None:
         for name in (
@@ -69,38 +69,67 @@ class DcqcnParameters:
             raise InvalidArgumentError(f"DCQCN parameter burst must not be negative, not {self.burst}.")
 
     @classmethod
-    def for_line(
-        cls, rate_bps: int, dilation: float | None = None, profile: DcqcnProfile | None = None
-    ) -> DcqcnParameters:
-        """Published constants scaled to a port of `rate_bps`; values given in `profile` are taken as they are.
+    def for_line(cls, rate_bps: int, profile: DcqcnProfile | None = None) -> DcqcnParameters:
+        """The constants that `profile` names, for a port of `rate_bps`; values given in it are taken as they are.
 
-        Rates and the byte counter scale with the line rate. Times are multiplied by `dilation`; None keeps them at 40
-        Gb/s and above, and stretches them below, so that each covers as many packets as at 40 Gb/s.
+        Below 40 Gb/s rates are scaled down and times up, so that each covers as many packets as there. Above, the
+        published rates and byte counter grow with the line rate; a vendor's are the same on all lines.
         """
         if rate_bps < 1:
             raise InvalidArgumentError("DCQCN needs a line rate of at least 1 b/s.")
-        if dilation is None:
-            dilation = max(1.0, REFERENCE_RATE / rate_bps)
-        if not 0 < dilation < float("inf"):
-            raise InvalidArgumentError(f"DCQCN's dilation must be positive, not {dilation}.")
         given = profile or DcqcnProfile()
+        of = CONSTANTS.get(given.constants)
+        if of is None:
+            raise InvalidArgumentError(f"DCQCN has no constants {given.constants!r}, only {', '.join(CONSTANTS)}.")
+        share = rate_bps / REFERENCE_RATE
+        below, above = min(1.0, share), max(1.0, share) if of.with_line else 1.0
         return cls(
             line_rate=rate_bps,
-            min_rate=_or(given.min_rate, max(1, rate_bps // 1000)),
-            additive_rate=_or(given.additive_rate, max(1, rate_bps // 1000)),
-            hyper_rate=_or(given.hyper_rate, max(1, rate_bps // 100)),
-            increase_bytes=_or(given.increase_bytes, max(1, int(10_000_000 * dilation * rate_bps / REFERENCE_RATE))),
-            increase_interval=_or(given.increase_interval, max(1, int(55_000 * dilation))),
-            alpha_interval=_or(given.alpha_interval, max(1, int(55_000 * dilation))),
-            cnp_interval=_or(given.cnp_interval, max(1, int(50_000 * dilation))),
-            gain=1 / 256 if given.gain is None else given.gain,
-            fast_steps=_or(given.fast_steps, 5),
-            keep_target=bool(given.keep_target),
+            min_rate=_or(given.min_rate, of.min_rate * below * above),
+            additive_rate=_or(given.additive_rate, of.additive_rate * below * above),
+            hyper_rate=_or(given.hyper_rate, of.hyper_rate * below * above),
+            increase_bytes=_or(given.increase_bytes, of.increase_bytes * above),
+            increase_interval=_or(given.increase_interval, of.increase_interval / below),
+            alpha_interval=_or(given.alpha_interval, of.alpha_interval / below),
+            cnp_interval=_or(given.cnp_interval, of.cnp_interval / below),
+            gain=of.gain if given.gain is None else given.gain,
+            fast_steps=of.fast_steps if given.fast_steps is None else given.fast_steps,
+            keep_target=of.keep_target if given.keep_target is None else given.keep_target,
         )
 
 
-def _or(given: int | None, derived: int) -> int:
-    return derived if given is None else given
+@dataclass(frozen=True, slots=True)
+class _Constants:
+    """A set of constants at 40 Gb/s, as in ``DcqcnParameters``; `with_line`: rates grow with the line rate."""
+
+    min_rate: int
+    additive_rate: int
+    hyper_rate: int
+    increase_bytes: int
+    increase_interval: int
+    alpha_interval: int
+    cnp_interval: int
+    gain: float
+    fast_steps: int
+    keep_target: bool
+    with_line: bool
+
+
+CONSTANTS: Final = {
+    # defaults of ConnectX NICs: NVIDIA, "DCQCN CC Parameters" (docs/congestion.md)
+    "connectx": _Constants(
+        1_000_000, 5_000_000, 50_000_000, 32_767, 300_000, 1_000, 4_000, 5 / 1024, 1, keep_target=True, with_line=False
+    ),
+    # Zhu et al., SIGCOMM 2015; hyper_rate and min_rate are ours (docs/congestion.md)
+    "sigcomm2015": _Constants(
+        40_000_000, 40_000_000, 400_000_000, 10_000_000, 55_000, 55_000, 50_000, 1 / 256, 5, keep_target=False,
+        with_line=True,
+    ),
+}  # fmt: skip
+
+
+def _or(given: int | None, derived: float) -> int:
+    return max(1, round(derived)) if given is None else given
 
 
 class Dcqcn(CongestionControl):

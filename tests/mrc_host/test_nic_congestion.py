@@ -7,7 +7,7 @@ from scapy.contrib.roce import BTH, cnp
 from scapy.layers.l2 import Ether
 
 from mrc_host.config import TransportSettings
-from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, DcqcnProfile, QpAttributes, QpType
 from tests.mrc_host.congested_world import BASE_RTT, PLANE_BDP, RATE, CongestedWorld, keep_busy
 from tests.mrc_host.nic_world import MS, US, End, World, connect, path_events
 
@@ -67,7 +67,7 @@ def test_only_reactive_spraying_leaves_a_dead_path(oblivious: bool) -> None:
 
 # ---- RC --------------------------------------------------------------------------------------------------------------
 
-DCQCN = TransportSettings(rc_congestion="dcqcn", default_window=1 << 18)
+DCQCN = TransportSettings(rc_congestion="dcqcn", dcqcn=DcqcnProfile(constants="sigcomm2015"), default_window=1 << 18)
 START = 62
 
 

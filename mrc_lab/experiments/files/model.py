@@ -35,6 +35,7 @@ from mrc_common.declared.sections import (
     plain_fields,
 )
 from mrc_host.config import SPRAYING, TransportSettings
+from mrc_host.transport.dcqcn import CONSTANTS
 from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes, QpType
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
@@ -76,7 +77,7 @@ NSCC_TIMES = (
 _NSCC = Instance(NsccProfile, plain_fields(NsccProfile, times=NSCC_TIMES))
 DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
 DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
-_DCQCN_TYPES = {"increase_bytes": a_size(), **dict.fromkeys(DCQCN_RATES, a_rate())}
+_DCQCN_TYPES = {"constants": Text(tuple(CONSTANTS)), "increase_bytes": a_size(), **dict.fromkeys(DCQCN_RATES, a_rate())}
 _DCQCN = Instance(DcqcnProfile, plain_fields(DcqcnProfile, _DCQCN_TYPES, times=DCQCN_TIMES))
 _ATTRIBUTES_ELSEWHERE = (
     "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write",

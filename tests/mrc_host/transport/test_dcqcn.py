@@ -15,7 +15,8 @@ from tests.mrc_host.transport.bottleneck import Bottleneck, Sender
 
 LINE = 40_000_000_000
 WINDOW = 1 << 30
-P = DcqcnParameters.for_line(LINE)
+PUBLISHED = DcqcnProfile(constants="sigcomm2015")
+P = DcqcnParameters.for_line(LINE, PUBLISHED)
 TIMER = P.increase_interval
 SEED = 20150817
 
@@ -30,23 +31,18 @@ def test_parameters_at_40_gbps_are_the_published_ones() -> None:
 
 
 def test_on_a_faster_link_rates_and_bytes_scale_but_not_times() -> None:
-    p = DcqcnParameters.for_line(10 * LINE)
+    p = DcqcnParameters.for_line(10 * LINE, PUBLISHED)
     assert (p.additive_rate, p.hyper_rate, p.increase_bytes) == (400_000_000, 4_000_000_000, 100_000_000)
     assert (p.increase_interval, p.cnp_interval) == (55_000, 50_000)
 
 
 @pytest.mark.parametrize("rate", [100_000_000, 1_000_000_000, 10_000_000_000])
 def test_on_a_slower_link_times_are_stretched(rate: int) -> None:
-    p = DcqcnParameters.for_line(rate)
+    p = DcqcnParameters.for_line(rate, PUBLISHED)
     assert p.additive_rate / rate == pytest.approx(P.additive_rate / LINE)
     assert p.cnp_interval * rate == pytest.approx(P.cnp_interval * LINE)
     assert p.increase_interval * rate == pytest.approx(P.increase_interval * LINE)
     assert p.increase_bytes == P.increase_bytes
-
-
-def test_time_stretching_can_be_disabled() -> None:
-    p = DcqcnParameters.for_line(1_000_000_000, dilation=1.0)
-    assert (p.increase_interval, p.cnp_interval, p.increase_bytes) == (55_000, 50_000, 250_000)
 
 
 VENDOR = DcqcnProfile(
@@ -56,17 +52,34 @@ VENDOR = DcqcnProfile(
 
 
 def test_profile_values_are_used_unscaled_at_any_rate() -> None:
-    p = DcqcnParameters.for_line(10 * LINE, profile=VENDOR)
+    p = DcqcnParameters.for_line(LINE // 10, VENDOR)
     assert (p.additive_rate, p.increase_bytes, p.alpha_interval, p.cnp_interval) == (5_000_000, 32_767, 1_000, 4_000)
-    assert p.line_rate == 10 * LINE
-    assert DcqcnParameters.for_line(LINE, profile=DcqcnProfile()) == P
+    assert p.line_rate == LINE // 10
+
+
+@pytest.mark.parametrize("rate", [LINE, 10 * LINE, 20 * LINE])
+def test_the_default_is_what_connectx_has_at_any_rate(rate: int) -> None:
+    """NVIDIA's DCQCN CC Parameters; a NIC's firmware settings do not depend on its line."""
+    assert DcqcnParameters.for_line(rate) == DcqcnParameters.for_line(rate, VENDOR)
+
+
+def test_on_a_slower_link_the_defaults_cover_as_many_packets() -> None:
+    p, at_40 = DcqcnParameters.for_line(LINE // 40), DcqcnParameters.for_line(LINE)
+    assert p.additive_rate == at_40.additive_rate // 40
+    assert p.increase_bytes == at_40.increase_bytes
+    assert (p.alpha_interval, p.cnp_interval) == (40 * at_40.alpha_interval, 40 * at_40.cnp_interval)
+
+
+def test_unknown_constants_are_named() -> None:
+    with pytest.raises(InvalidArgumentError, match="only connectx, sigcomm2015"):
+        DcqcnParameters.for_line(LINE, DcqcnProfile(constants="connectx7"))
 
 
 def test_keeping_the_target_rate_recovers_consecutive_cuts_at_once() -> None:
     """Three notifications, then bytes: the kept target is line rate still, the other one a quarter of it."""
     rates = []
     for keep in (True, False):
-        cc = Dcqcn(DcqcnParameters.for_line(LINE, profile=replace(VENDOR, keep_target=keep)), WINDOW)
+        cc = Dcqcn(DcqcnParameters.for_line(LINE, replace(VENDOR, keep_target=keep)), WINDOW)
         for now in (0, 4_000, 8_000):
             cc.on_cnp(now)
         assert cc.rate < LINE / 6
@@ -77,7 +90,7 @@ def test_keeping_the_target_rate_recovers_consecutive_cuts_at_once() -> None:
 
 
 def test_the_target_rate_is_not_kept_after_the_rate_has_grown() -> None:
-    cc = Dcqcn(DcqcnParameters.for_line(LINE, profile=VENDOR), WINDOW)
+    cc = Dcqcn(DcqcnParameters.for_line(LINE, VENDOR), WINDOW)
     cc.on_cnp(0)
     cc.on_send(32_767, 0)
     grown = cc.rate
@@ -102,11 +115,9 @@ def test_values_out_of_range_are_named(change: dict[str, float], word: str) -> N
         replace(P, **change)  # type: ignore[arg-type]
 
 
-def test_links_need_a_rate_and_a_positive_dilation() -> None:
+def test_links_need_a_rate() -> None:
     with pytest.raises(InvalidArgumentError, match="line rate"):
         DcqcnParameters.for_line(0)
-    with pytest.raises(InvalidArgumentError, match="dilation"):
-        DcqcnParameters.for_line(LINE, dilation=0.0)
 
 
 # ---- reaction point ----
@@ -311,7 +322,7 @@ def test_an_empty_cnp_interval_is_refused() -> None:
 def test_flows_fill_a_bottleneck_and_share_it(rate: int, rtt: int) -> None:
     """With the paper's marking (5 KB, 200 KB, 1 %): full link, queue between the thresholds, near equal rates."""
     print(f"seed {SEED}")
-    p = DcqcnParameters.for_line(rate)
+    p = DcqcnParameters.for_line(rate, PUBLISHED)
     net = Bottleneck(rate, rtt, 4096, SEED, 8_192, 200_000, 1 << 40, mark_max=0.01, trimming=False)
     flows = [net.add(Sender(Dcqcn(p, WINDOW), rate, cnp=CnpGenerator(p.cnp_interval))) for _ in range(2)]
     settled = 800 * p.increase_interval
