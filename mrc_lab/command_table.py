@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "sweep": "mrc_lab.sweeps.command:sweep",
     "compare": "mrc_lab.web.compare_command:compare",
     "paper": "mrc_lab.paper.command:paper",
+    "rank": "mrc_lab.rank.command:rank",
     "plan": "mrc_lab.planning.command:plan",
     "conform": "mrc_lab.conformance.command:conform",
     "clean": "mrc_lab.cli.clean:clean",

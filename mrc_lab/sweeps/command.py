@@ -72,7 +72,7 @@ def sweep(
             click.echo(f"{len(grid.extents) - SHOWN_EXTENTS} more lines like these")
         click.echo(f"{counted(len(grid.runs), 'run')}, all in order")
         return 0
-    tally = _run_with_progress(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))
+    tally = run_with_progress(grid, output or Path("results", "sweep", files[0].stem), spread(jobs, address))
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.verdicts.items()))
     before = f", {tally.before} of them before" if tally.before else ""
     click.echo(f"{tally.done} of {tally.total} runs done{before}: {verdicts or 'none'}")
@@ -116,7 +116,8 @@ def _report(folder: Path, tally: Tally) -> None:
     click.echo(f"table: {tally.table}")
 
 
-def _spread(jobs: int | None, address: str | None) -> Spread:
+def spread(jobs: int | None, address: str | None) -> Spread:
+    """Over local processes, as many as `jobs` or as there are processors, or over the Ray cluster at `address`."""
     if address is not None:
         from mrc_lab.sweeps.ray_cluster import over_ray
 
@@ -129,7 +130,7 @@ def _spread(jobs: int | None, address: str | None) -> Spread:
     return lambda runs: over_processes(runs, at_once)
 
 
-def _run_with_progress(grid: Grid, output: Path, spread: Spread) -> Tally:
+def run_with_progress(grid: Grid, output: Path, spread: Spread) -> Tally:
     """Run the sweep with a progress bar; losses and errors are printed as they occur."""
     from rich.console import Console
     from rich.progress import (
