@@ -1,7 +1,8 @@
 """The ranking: what each transport made of each workload under each condition, over the seeds.
 
 A transport is the better the more of the ideal throughput it has in the mean; those that differ by less than a
-hundredth are as good, and no others, however wide their intervals. Rows where MRC is not as good as the best come first.
+hundredth are as good, and no others, however wide their intervals. Rows where MRC is not as good as the best come
+first.
 """
 
 from __future__ import annotations
