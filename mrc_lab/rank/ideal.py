@@ -1,7 +1,8 @@
 """The shortest time in which a network without faults can do a workload of the ranking.
 
 It is limited by the host that sends or receives most, as one flow of all these bytes alone on the fabric
-(``topologies.ideal_completion``), from a host of its own rack. A training step computes, and then reduces what is left to reduce.
+(``topologies.ideal_completion``), from a host of its own rack. A training step computes, and then reduces what is left
+to reduce.
 """
 
 from __future__ import annotations
