@@ -153,6 +153,9 @@ ELSEWHERE = {
     "mrc run examples/incast.yaml --seeds 10": "tests/mrc_lab/cli/test_run_seeds.py",
     "make paper": "it takes minutes; tests/mrc_lab/paper/ has its parts",
     'make paper ARGS="--seeds 1-10"': "it takes an hour; tests/mrc_lab/paper/test_reproduction.py has its parts",
+    "mrc rank": "it takes an hour; tests/mrc_lab/rank/ has its parts",
+    "mrc rank --list": "tests/mrc_lab/rank/test_command.py",
+    "mrc rank --only incast-63 --only healthy --seeds 1-10": "it takes minutes; tests/mrc_lab/rank/ has its parts",
     "mrc paper --seeds 1-10 --jobs 4": "it takes an hour; tests/mrc_lab/paper/test_reproduction.py has its parts",
     "mrc sweep trial.yaml --set workload.message=64K,1M --set fabric.planes=1,2,4 --seeds 1-20": (
         "tests/mrc_lab/sweeps/test_run_sweep.py"
