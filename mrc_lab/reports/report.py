@@ -12,7 +12,7 @@ from mrc_common.units import show_rate, show_share, show_size, show_time
 from mrc_common.written_files import write_text
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
-from mrc_lab.experiments.files.workloads import Collective, RandomFlows, Replayed, Training
+from mrc_lab.experiments.files.workloads import Collective, ListedFlows, RandomFlows, Replayed, Training
 from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import flow_plots, flow_times, link_utilisation, plots, queue_plots, tenants
@@ -201,6 +201,8 @@ def describe_tenant(tenant: Tenant) -> str:
         work = (
             f"{load.name} replay of {load.source.path}: {schedule.ranks} ranks, {len(schedule.operations)} operations"
         )
+    elif isinstance(load, ListedFlows):
+        work = f"{len(load.file.matrix.flows)} flows of {load.file.path}, a connection matrix of htsim"
     elif isinstance(load, RandomFlows):
         work = (
             f"Random flows: {show_share(load.load)} of the rate of each host's ports, sizes of {load.sizes.written}"

@@ -31,7 +31,7 @@ from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import CASE_NAME
 from mrc_lab.experiments.files.model import Experiment
-from mrc_lab.experiments.files.workloads import RandomFlows, Replayed
+from mrc_lab.experiments.files.workloads import ListedFlows, RandomFlows, Replayed
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.run_tables import write_run_tables
 from mrc_lab.reports.tables import write_tables
@@ -119,6 +119,8 @@ def write_result(
             load.source.copy_to(folder)
         elif isinstance(load, RandomFlows):
             load.sizes.copy_to(folder)
+        elif isinstance(load, ListedFlows):
+            load.file.copy_to(folder)
     write_json(folder / "summary.json", summary)
     write_json(folder / "run.json", run)
     write_run_tables(experiment, recordings, summary["seed"], folder)

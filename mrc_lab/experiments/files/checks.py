@@ -20,6 +20,7 @@ from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
 from mrc_lab.experiments.files.flow_checks import check_arrivals, check_random_flows, check_sized_flows
 from mrc_lab.experiments.files.host_names import select_hosts, several_hosts, split_pair
+from mrc_lab.experiments.files.listed_flows import check_begin, check_failures, check_listed_flows
 from mrc_lab.experiments.files.metric_names import METRICS, OF_FLOW_SIZES
 from mrc_lab.experiments.files.model import (
     Case,
@@ -35,10 +36,12 @@ from mrc_lab.experiments.files.workloads import (
     Collective,
     FlowPart,
     Incast,
+    ListedFlows,
     Permutation,
     RandomFlows,
     Ranks,
     Replayed,
+    SizedFlows,
     Training,
     Workload,
     WriteBw,
@@ -110,6 +113,9 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
         check_workload(tenant.workload, fabric)
         if isinstance(tenant.workload, RandomFlows):
             check_arrivals(tenant.workload, fabric, case.duration)
+        if isinstance(tenant.workload, ListedFlows):
+            check_begin(tenant.workload, case.duration)
+            check_failures(tenant.workload, fabric, case.faults)
     except (FabricError, ValueError) as error:
         raise place.error(str(error)) from None
     if latest_start(tenant.workload) >= case.duration:
@@ -136,10 +142,10 @@ def _at(place: Value, name: str) -> Value:
 
 def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
     part, where = tenant.transport, _at(place, "ev_choice")
-    if part.kind is not QpType.MRC or isinstance(tenant.workload, Ranks | Replayed | RandomFlows):
+    if part.kind is not QpType.MRC or isinstance(tenant.workload, Ranks | Replayed | SizedFlows):
         raise where.error(
-            "entropy values are coordinated for flows of mrc only: not for other types, kind: flows, collectives, "
-            "training or replays"
+            "entropy values are coordinated for flows of mrc only: not for other types, kinds flows and htsim, "
+            "collectives, training or replays"
         )
     most = case.fabric.planes * max(case.fabric.t1, case.fabric.t2)
     if part.paths is None or part.paths % case.fabric.planes or part.paths > most:
@@ -195,6 +201,9 @@ def _flow_names(workload: Workload, fabric: Fabric) -> Iterator[str]:
 def _possible_flow_names(workload: Workload, fabric: Fabric) -> list[str]:
     """What a run may call the flows of a workload of which only the run knows who writes to whom."""
     assert not isinstance(workload, WriteBw | Incast), "their flows are known"
+    if isinstance(workload, ListedFlows):
+        names = list(fabric.nic_names)
+        return [f"{names[flow.source]}>{names[flow.destination]}" for flow in workload.file.matrix.flows]
     return [f"{a}>{b}" for a, b in permutations(select_hosts(workload.hosts, fabric), 2)]
 
 
@@ -227,6 +236,8 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
         _check_replay(workload, fabric)
     elif isinstance(workload, RandomFlows):
         check_random_flows(workload, fabric)
+    elif isinstance(workload, ListedFlows):
+        check_listed_flows(workload, fabric)
     else:
         _check_flows(workload, fabric)
 
@@ -251,6 +262,8 @@ def _memory(tenant: Tenant, fabric: Fabric) -> int:
         return 5 * size * len(select_hosts(workload.hosts, fabric))
     if isinstance(workload, RandomFlows):
         return 2 * workload.message * len(select_hosts(workload.hosts, fabric))
+    if isinstance(workload, ListedFlows):
+        return 2 * workload.largest_write * workload.file.matrix.nodes
     if isinstance(workload, WriteBw):
         ways = 1 + workload.bidirectional
         return sum(2 * ways * (flow.message or workload.message) for flow in workload.pairs)
@@ -262,7 +275,7 @@ def _memory(tenant: Tenant, fabric: Fabric) -> int:
 
 def latest_start(workload: Workload) -> int:
     """When the last of its flows begins, ns."""
-    if isinstance(workload, Ranks | Replayed | RandomFlows):
+    if isinstance(workload, Ranks | Replayed | SizedFlows):
         return workload.start
     own = [flow.start or 0 for flow in _listed(workload)]
     return workload.start + max((0, *own, *workload.starts))

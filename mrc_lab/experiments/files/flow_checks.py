@@ -8,7 +8,7 @@ from mrc_common import units
 from mrc_common.declared.document import Value
 from mrc_lab.experiments.files.host_names import several_hosts
 from mrc_lab.experiments.files.model import Tenant
-from mrc_lab.experiments.files.workloads import RandomFlows, Writes
+from mrc_lab.experiments.files.workloads import ListedFlows, RandomFlows, SizedFlows, Writes
 from topologies.fabric import Fabric
 
 MAX_FLOWS = 200_000
@@ -45,8 +45,11 @@ def check_arrivals(load: RandomFlows, fabric: Fabric, duration: int) -> None:
         )
 
 
-def expected_flows(load: RandomFlows, fabric: Fabric, duration: int) -> float:
+def expected_flows(load: SizedFlows, fabric: Fabric, duration: int) -> float:
     """How many flows begin on average in a run of `duration` ns, `count` at most."""
+    if isinstance(load, ListedFlows):
+        return len(load.file.matrix.flows)
+    assert isinstance(load, RandomFlows)
     expected = _expected_by(load, fabric, duration if load.until is None else load.until)
     return expected if load.count is None else min(expected, load.count)
 
@@ -66,9 +69,11 @@ def check_sized_flows(metric: str, tenants: Iterable[Tenant], place: Value) -> N
     """FileError when none of the tenants has flows of a size, which have a completion time."""
     for tenant in tenants:
         load = tenant.workload
-        if isinstance(load, RandomFlows) or (isinstance(load, Writes) and _has_total(load)):
+        if isinstance(load, SizedFlows) or (isinstance(load, Writes) and _has_total(load)):
             return
-    raise place.error(f"{metric} is of flows that have a size: give a workload of kind flows, or give flows a total")
+    raise place.error(
+        f"{metric} is of flows that have a size: give a workload of kind flows or htsim, or give flows a total"
+    )
 
 
 def _has_total(load: Writes) -> bool:

@@ -3,7 +3,8 @@
 A *flow* is what one host writes to another, on the queue pairs that `transport` gives it. Each queue pair keeps
 `outstanding` writes of `message` bytes under way, until the run's duration is over or `total` bytes are through.
 
-Random flows (:class:`RandomFlows`) have a size each, and begin by chance; nothing of the above is about them.
+Flows of :class:`SizedFlows` have a size each, and begin by chance or as a list says; nothing of the above is about
+them.
 
 Several workloads may run at once, each a *tenant* with a name (`model.Tenant`).
 """
@@ -18,6 +19,7 @@ from mrc_common import units
 from mrc_common.declared.field_types import Boolean, Integer, Quantity, Text, a_share, a_size, a_time
 from mrc_common.declared.sections import ListOf, Section, Shorthand, key
 from mrc_lab.experiments.files.flow_sizes import FlowSizes, FlowSizesType
+from mrc_lab.experiments.files.matrix_file import MatrixFile, MatrixFromFile
 from mrc_lab.experiments.files.schedule_file import OwnSchedule, ScheduleFile, ScheduleFromFile
 from mrc_lab.published import flow_sizes
 from mrc_lab.workloads.schedules.chakra import rank_files, read_chakra
@@ -109,7 +111,21 @@ class Incast(Writes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomFlows:
+class SizedFlows:
+    """What all workloads have whose flows each have a size and a beginning of their own."""
+
+    start: int = key(a_time(), "when the workload begins", default=0)
+    connections: str = key(
+        Text(("own", "shared")),
+        "own: each flow has new queue pairs, as many as qps says; shared: flows from one host to another share theirs",
+        default="own",
+    )
+    message: int = key(a_size(1, MAX_MESSAGE), "bytes of one write; a flow is as many as it needs", default=1 << 20)
+    outstanding: int = key(Integer(1, 1024), "writes that a flow has under way on each queue pair", default=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomFlows(SizedFlows):
     """Flows that begin by chance, as a Poisson process at every host, with sizes drawn from a distribution."""
 
     name: ClassVar[str] = "flows"
@@ -134,14 +150,19 @@ class RandomFlows:
     until: int | None = key(
         a_time(1), "time of the run when the last flow may begin (default: the end of the run)", default=None
     )
-    start: int = key(a_time(), "when the workload begins", default=0)
-    connections: str = key(
-        Text(("own", "shared")),
-        "own: each flow has new queue pairs, as many as qps says; shared: flows from one host to another share theirs",
-        default="own",
-    )
-    message: int = key(a_size(1, MAX_MESSAGE), "bytes of one write; a flow is as many as it needs", default=1 << 20)
-    outstanding: int = key(Integer(1, 1024), "writes that a flow has under way on each queue pair", default=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFlows(SizedFlows):
+    """Flows as a connection matrix of htsim lists them: node 0 is h1, and so on."""
+
+    name: ClassVar[str] = "htsim"
+    file: MatrixFromFile = key(MatrixFile(), "a connection matrix of htsim (.cm), beside this file")
+
+    @property
+    def largest_write(self) -> int:
+        """Bytes of the largest write."""
+        return min(self.message, max(flow.size for flow in self.file.matrix.flows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +302,22 @@ class OwnReplay(Replayed):
         return self.schedule
 
 
-Workload = WriteBw | Permutation | Incast | RandomFlows | Collective | Training | GoalReplay | ChakraReplay | OwnReplay
+Workload = (
+    WriteBw
+    | Permutation
+    | Incast
+    | RandomFlows
+    | ListedFlows
+    | Collective
+    | Training
+    | GoalReplay
+    | ChakraReplay
+    | OwnReplay
+)
 KINDS: Mapping[str, type[Any]] = {
     cls.name: cls
     for cls in (
-        WriteBw, Permutation, Incast, RandomFlows, Collective, Training, GoalReplay, ChakraReplay, OwnReplay,
+        WriteBw, Permutation, Incast, RandomFlows, ListedFlows, Collective, Training, GoalReplay, ChakraReplay,
+        OwnReplay,
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Arrivals of random flows: who writes how much to whom, and when. All of it derives from the seed.
+"""Arrivals of flows: who writes how much to whom, and when. All of it derives from the seed, or is listed in a file.
 
 Every host has a Poisson process of its own, with its own random numbers, so what one host draws does not depend on how
 many flows others begin. Times are those of the file, so that both backends have the same flows.
@@ -14,7 +14,7 @@ from itertools import islice
 
 from mrc_lab.experiments.files.flow_checks import arrival_rate
 from mrc_lab.experiments.files.host_names import select_hosts
-from mrc_lab.experiments.files.workloads import RandomFlows
+from mrc_lab.experiments.files.workloads import ListedFlows, RandomFlows, SizedFlows
 from mrc_lab.experiments.running.derangement import derangement
 from simulation.seeds import generator
 from topologies.fabric import Fabric
@@ -22,16 +22,25 @@ from topologies.fabric import Fabric
 
 @dataclass(frozen=True, slots=True, order=True)
 class Arrival:
-    """A flow to be: when it begins (ns from the beginning of the run, of the file), who writes to whom, and bytes."""
+    """A flow to be: when it begins (ns from the beginning of the run, of the file), who writes to whom, and bytes.
 
-    start: int
+    `start` is None of a flow that begins when others have ended.
+    """
+
+    start: int | None
     source: str
     destination: str
     size: int
 
 
-def arrivals(load: RandomFlows, fabric: Fabric, seed: int, duration: int) -> list[Arrival]:
-    """The flows of a workload in the order in which they begin, in a run of `duration` ns on the file's `fabric`."""
+def arrivals(load: SizedFlows, fabric: Fabric, seed: int, duration: int) -> list[Arrival]:
+    """The flows of a workload in a run of `duration` ns on the file's `fabric`.
+
+    Random flows are in the order in which they begin, listed ones in the order of their file.
+    """
+    if isinstance(load, ListedFlows):
+        return _listed(load, fabric)
+    assert isinstance(load, RandomFlows)
     until = duration if load.until is None else load.until
     hosts = select_hosts(load.hosts, fabric)
     processes = [
@@ -39,6 +48,19 @@ def arrivals(load: RandomFlows, fabric: Fabric, seed: int, duration: int) -> lis
         for host, destinations in _destinations(load, fabric, hosts, seed).items()
     ]
     return list(islice(heapq.merge(*processes), load.count))
+
+
+def _listed(load: ListedFlows, fabric: Fabric) -> list[Arrival]:
+    names = list(fabric.nic_names)
+    return [
+        Arrival(
+            None if one.start_ns is None else load.start + one.start_ns,
+            names[one.source],
+            names[one.destination],
+            one.size,
+        )
+        for one in load.file.matrix.flows
+    ]
 
 
 def _destinations(load: RandomFlows, fabric: Fabric, hosts: Sequence[str], seed: int) -> dict[str, Sequence[str]]:

@@ -27,7 +27,7 @@ from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.flow_checks import expected_flows
 from mrc_lab.experiments.files.model import Case, case_prefix
-from mrc_lab.experiments.files.workloads import RandomFlows
+from mrc_lab.experiments.files.workloads import SizedFlows
 from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters, switch_management
 from mrc_lab.experiments.running.fault_times import Deviation, FaultTimes
 from mrc_lab.experiments.running.fidelity import FidelityWatch
@@ -253,7 +253,7 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
             f" takes {most}",
             "Leave some out, or use --backend sim.",
         )
-    _check_random_flows(case)
+    _check_sized_flows(case)
     fabric = fabric or scaled_fabric(case, scale)
     if case.measure.queues and not fabric.p4_switches:
         raise ExperimentError(
@@ -270,11 +270,11 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
         )
 
 
-def _check_random_flows(case: Case) -> None:
+def _check_sized_flows(case: Case) -> None:
     """ExperimentError when the queue pairs of flows, which are made before the run, would take too long."""
     for tenant in case.tenants:
         load = tenant.workload
-        if isinstance(load, RandomFlows) and load.connections == "own":
+        if isinstance(load, SizedFlows) and load.connections == "own":
             flows = expected_flows(load, build_fabric(case.fabric), case.duration)
             if flows * tenant.transport.qps > MAX_QUEUE_PAIRS:
                 raise ExperimentError(

@@ -17,7 +17,7 @@ from mrc_lab.experiments.files.fault_draws import draw_case
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.host_names import select_hosts
 from mrc_lab.experiments.files.model import Case, Tenant, joined
-from mrc_lab.experiments.files.workloads import Incast, RandomFlows, Ranks, Replayed, Workload, Writes
+from mrc_lab.experiments.files.workloads import Incast, ListedFlows, Ranks, Replayed, SizedFlows, Workload, Writes
 from mrc_lab.experiments.running.arrivals import arrivals
 from mrc_lab.experiments.running.flows import plan
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
@@ -155,7 +155,7 @@ def _host_patterns(load: Workload) -> Iterator[str]:
         yield from load.hosts
         for straggler in load.stragglers:
             yield from straggler.hosts
-    elif not isinstance(load, Writes) or hasattr(load, "hosts"):
+    elif not isinstance(load, Writes | ListedFlows) or hasattr(load, "hosts"):
         yield from load.hosts
 
 
@@ -172,7 +172,7 @@ def _tenant(tenant: Tenant, fabric: Fabric, seed: int, duration: int) -> TenantE
         channels = channel_sizes(load.source.schedule)
         pairs = {(ranks[channel.source], ranks[channel.destination]) for channel in channels}
         return _between(tenant, pairs, len(channels), len(channels) * tenant.transport.qps, fabric)
-    if isinstance(load, RandomFlows):
+    if isinstance(load, SizedFlows):
         begun = arrivals(load, fabric, tenant_seed(seed, tenant), duration)
         own = len(begun) if load.connections == "own" else len({(one.source, one.destination) for one in begun})
         pairs = {(one.source, one.destination) for one in begun}

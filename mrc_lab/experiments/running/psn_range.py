@@ -15,7 +15,7 @@ from mrc_host.transport.psn_range import MAX_MPR, UNIT, mpr_for, range_bytes
 from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.transport import attributes_given
-from mrc_lab.experiments.files.workloads import RandomFlows, Ranks, Replayed
+from mrc_lab.experiments.files.workloads import Ranks, Replayed, SizedFlows
 from mrc_lab.experiments.running.flows import plan
 from topologies.fabric import Fabric
 from topologies.round_trip import bandwidth_delay_product
@@ -42,7 +42,7 @@ def psn_range_warnings(case: Case, fabric: Fabric) -> Iterator[str]:
 
 def _fewest_qps(tenant: Tenant, fabric: Fabric) -> int:
     """Queue pairs of the flow that has the fewest; a flow of writes may have its own number."""
-    if isinstance(tenant.workload, Ranks | Replayed | RandomFlows):
+    if isinstance(tenant.workload, Ranks | Replayed | SizedFlows):
         return tenant.transport.qps
     return min(flow.qps for flow in plan(tenant, fabric, seed=0))  # who writes to whom makes no difference
 

@@ -26,12 +26,11 @@ from mrc_host.verbs_types import PathEvent, PathState, PortEvent, QpEvent, SlowP
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, Tenant, joined
-from mrc_lab.experiments.files.workloads import RandomFlows, Ranks, Replayed
+from mrc_lab.experiments.files.workloads import Ranks, Replayed, SizedFlows
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.collective_load import collective_load
 from mrc_lab.experiments.running.flows import FlowLoad
-from mrc_lab.experiments.running.random_flow_load import RandomFlowLoad
 from mrc_lab.experiments.running.recording import (
     FLOW_COUNTERS,
     FaultSpan,
@@ -46,6 +45,7 @@ from mrc_lab.experiments.running.recording import (
     TenantRecord,
 )
 from mrc_lab.experiments.running.replay_load import ReplayLoad
+from mrc_lab.experiments.running.sized_flow_load import SizedFlowLoad
 from mrc_lab.experiments.running.slow_ports import SlowPortWarnings
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.fabric import event_traces
@@ -269,7 +269,7 @@ class _CaseRun:
 
     def _flow_of(self, host: str, qpn: int) -> int | None:
         """The flow that has a queue pair; random flows make theirs only when they begin."""
-        if (host, qpn) not in self._owner and any(isinstance(one.load, RandomFlowLoad) for one in self._running):
+        if (host, qpn) not in self._owner and any(isinstance(one.load, SizedFlowLoad) for one in self._running):
             self._owner.update({(name, pair.qpn): flow for flow, name, pair in self._queue_pairs()})
         return self._owner.get((host, qpn))
 
@@ -309,7 +309,7 @@ class _CaseRun:
             load, number = running.load, running.number
             if isinstance(load, ReplayLoad):
                 tasks += [replace(task, tenant=number) for task in load.tasks(begin)]
-            if isinstance(load, FlowLoad | RandomFlowLoad):
+            if isinstance(load, FlowLoad | SizedFlowLoad):
                 sized += [self._flow_record(one, running.first) for one in load.flow_records()]
             flows += [replace(info, name=_label(running.tenant, info.name), tenant=number) for info in load.infos()]
             messages += [
@@ -380,8 +380,8 @@ class _CaseRun:
 
 def _maker(tenant: Tenant, case: Case) -> Callable[[Tenant, Backend, int, Callable[[str], Context]], Load]:
     """What creates the load of a tenant."""
-    if isinstance(tenant.workload, RandomFlows):
-        return partial(RandomFlowLoad, case=case)
+    if isinstance(tenant.workload, SizedFlows):
+        return partial(SizedFlowLoad, case=case)
     if isinstance(tenant.workload, Replayed):
         return ReplayLoad
     return collective_load if isinstance(tenant.workload, Ranks) else FlowLoad

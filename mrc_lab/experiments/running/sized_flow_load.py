@@ -1,8 +1,9 @@
-"""Random flows as a load: each begins at its time, is written in messages, and ends when the last is acknowledged.
+"""Flows of a size as a load: each begins at its time, is written in messages, and ends when the last is acknowledged.
 
 A listener of each host's completion queue finds the flow of every completion and posts what comes next, so flows need
-no coroutine of their own; one coroutine begins them in order. In simulation the queue pairs of a flow are made when it
-begins, which takes no virtual time. Where verbs take time, they are made before the run.
+no coroutine of their own; one coroutine begins them in order, and the listener those of a list that wait for others. In
+simulation the queue pairs of a flow are made when it begins, which takes no virtual time. Where verbs take time, they
+are made before the run.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from mrc_host.errors import MrcError
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_host.verbs_types import Completion, CompletionStatus
+from mrc_host.verbs_types import Completion, CompletionOpcode, CompletionStatus
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.model import Case, Tenant
-from mrc_lab.experiments.files.workloads import RandomFlows
+from mrc_lab.experiments.files.workloads import ListedFlows, SizedFlows
 from mrc_lab.experiments.running.arrivals import Arrival, arrivals
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.flow_connections import FlowConnections, Pairs
 from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord
+from mrc_lab.workloads.htsim.triggers import RunningTriggers
 from topologies.ideal_completion import IdealCompletion, PacketSizes
 
 _MOST_ERRORS = 20  # of flows, each with a sentence of its own
@@ -46,6 +48,7 @@ class _Flow:
     ended: int | None = None
     retransmitted: int | None = None
     failed: bool = False
+    announced: int = 0  # queue pairs whose last write is to be noticed where it arrives, and has not been
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,14 @@ class _Progress:
     failures: int = 0
 
 
-class RandomFlowLoad:
+class SizedFlowLoad:
     """All flows of a tenant. `begin` starts them at their times, `end` stops."""
 
     def __init__(
         self, tenant: Tenant, backend: Backend, seed: int, open_context: Callable[[str], Context], case: Case
     ) -> None:
         load = tenant.workload
-        assert isinstance(load, RandomFlows)
+        assert isinstance(load, SizedFlows)
         self._load, self._backend = load, backend
         fabric = build_fabric(case.fabric)  # the file's: of it are rates and times of arrivals
         planned = arrivals(load, fabric, seed, case.duration)
@@ -90,6 +93,8 @@ class RandomFlowLoad:
         self._flows = [
             _Flow(number, one, numbers[one.source, one.destination], one.size) for number, one in enumerate(planned)
         ]
+        self._listed = load.file.matrix if isinstance(load, ListedFlows) else None
+        self._triggers = None if self._listed is None else RunningTriggers(self._listed)
         self._qps = tenant.transport.qps
         message = min(load.message, max(one.size for one in planned))
         self._message = message
@@ -152,8 +157,10 @@ class RandomFlowLoad:
         for end in self._connections.ends.values():
             end.queue.listen(partial(self._completions, end.queue))
         self._origin = backend.now() - round(self._load.start * backend.time_scale)
-        for flow in self._flows:
-            wait = self._planned(flow) - backend.now()
+        for begin, _, flow in sorted(
+            (flow.arrival.start, flow.number, flow) for flow in self._flows if flow.arrival.start is not None
+        ):
+            wait = self._origin + round(begin * backend.time_scale) - backend.now()
             if wait > 0:
                 await asyncio.sleep(wait / 1e9)
             self._connections.close_retired()
@@ -164,8 +171,10 @@ class RandomFlowLoad:
         if self._lost is not None:
             raise self._lost
 
-    def _planned(self, flow: _Flow) -> int:
-        """When a flow is to begin, by the backend's clock."""
+    def _began(self, flow: _Flow) -> int:
+        """When a flow began or is to begin, by the backend's clock; one that still waits for others, now."""
+        if flow.began is not None or flow.arrival.start is None:
+            return self._backend.now() if flow.began is None else flow.began
         return self._origin + round(flow.arrival.start * self._backend.time_scale)
 
     def _begin_flow(self, flow: _Flow) -> None:
@@ -178,6 +187,8 @@ class RandomFlowLoad:
                 flow.pairs = self._connections.connect(flow.pair) if ready is None else ready
                 self._connections.use(flow.pair, flow.pairs)
             flow.began = self._backend.now()
+            if self._trigger_at(flow, "recv_done_trigger") is not None:
+                flow.announced = min(len(flow.pairs), self._writes_of(flow))
             self._post(flow)
         except MrcError as error:
             self._fail(flow, str(error))
@@ -190,7 +201,9 @@ class RandomFlowLoad:
             near, _ = flow.pairs[flow.posted % len(flow.pairs)]
             ends = self._connections.ends
             source, target = ends[flow.arrival.source].source, ends[flow.arrival.destination].target
-            near.write(source, target.remote, length=size, wr_id=progress.next_write)
+            last = flow.posted + len(flow.pairs) >= self._writes_of(flow)  # on its queue pair
+            imm = flow.number if flow.announced and last else None
+            near.write(source, target.remote, length=size, wr_id=progress.next_write, imm=imm)
             progress.writes[progress.next_write] = _Write(flow, self._backend.now(), size)
             progress.next_write += 1
             flow.left -= size
@@ -207,7 +220,33 @@ class RandomFlowLoad:
             self._lost = error
         self._wake.set()
 
+    def _writes_of(self, flow: _Flow) -> int:
+        """How many writes a flow is."""
+        return -(-flow.arrival.size // self._message)
+
+    def _trigger_at(self, flow: _Flow, end: str) -> int | None:
+        """The trigger that a flow activates when it is done at one `end`."""
+        return None if self._listed is None else getattr(self._listed.flows[flow.number], end)
+
+    def _activate(self, flow: _Flow, end: str) -> None:
+        """Begin what waits for this end of a flow."""
+        trigger = self._trigger_at(flow, end)
+        if self._triggers is not None and trigger is not None:
+            for number in self._triggers.activate(trigger):
+                self._begin_flow(self._flows[number])
+
+    def _arrived(self, completion: Completion) -> None:
+        """The last write on a queue pair has arrived."""
+        flow = self._flows[completion.imm or 0]
+        flow.announced -= 1
+        if not flow.announced:
+            self._activate(flow, "recv_done_trigger")
+
     def _complete(self, completion: Completion) -> None:
+        if completion.opcode is CompletionOpcode.RECV_WRITE_WITH_IMM:
+            if completion.status is CompletionStatus.SUCCESS:
+                self._arrived(completion)
+            return
         write = self._progress.writes.pop(completion.wr_id, None)
         if write is None:
             return
@@ -228,6 +267,7 @@ class RandomFlowLoad:
         elif not flow.under_way:
             flow.ended = now
             self._over(flow)
+            self._activate(flow, "send_done_trigger")
 
     def _fail(self, flow: _Flow, reason: str) -> None:
         flow.failed = True
@@ -253,7 +293,7 @@ class RandomFlowLoad:
         records = []
         for flow in self._flows:
             one = flow.arrival
-            began = self._planned(flow) if flow.began is None else flow.began
+            began = self._began(flow)
             ideal = self._ideal.of(one.source, one.destination, one.size)
             records.append(FlowRecord(flow.pair, flow.number, one.size, began, flow.ended, ideal, flow.retransmitted))
         return records
@@ -265,6 +305,8 @@ class RandomFlowLoad:
             await asyncio.wait([self._task])
         for end in self._connections.ends.values():
             end.queue.unlisten()
+        if late := sum(flow.began is None and flow.arrival.start is None for flow in self._flows):
+            self.errors.append(f"{late} flows had not begun when the run ended: those before them had not ended")
         more = self._progress.failures - _MOST_ERRORS
         if more > 0:
             self.errors.append(f"and {more} more flows failed")

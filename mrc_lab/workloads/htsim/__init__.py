@@ -1,0 +1,1 @@
+"""htsim's files: connection matrices (who sends how much to whom, and when) and topologies of fat trees."""
