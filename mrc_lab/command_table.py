@@ -33,6 +33,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "rank": "mrc_lab.rank.command:rank",
     "plan": "mrc_lab.planning.command:plan",
     "conform": "mrc_lab.conformance.command:conform",
+    "export": "mrc_lab.exports.command:export",
     "clean": "mrc_lab.cli.clean:clean",
     "doctor": "mrc_lab.cli.doctor:doctor",
     "completion": "mrc_lab.cli.completion:completion",

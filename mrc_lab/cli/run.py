@@ -46,6 +46,12 @@ LOST = 3  # exit status when a seed could not be run
 @click.option(
     "--web", is_flag=True, help="Also write a page that plays the run; in emulation, serve the live view meanwhile."
 )
+@click.option(
+    "--topo",
+    "topology",
+    type=click.Path(path_type=Path),
+    help="Topology of htsim (.topo) for a connection matrix. [default: that beside it, of the same name]",
+)
 @click.option("--check", is_flag=True, help="Only check the file.")
 def run(
     file: Path,
@@ -60,9 +66,10 @@ def run(
     trace: bool,
     captures: tuple[str, ...],
     web: bool,
+    topology: Path | None,
     check: bool,
 ) -> int:
-    """Run an experiment FILE and check its expectations.
+    """Run an experiment FILE, or a connection matrix of htsim (.cm), and check its expectations.
 
     Writes a folder with the file as run, raw series, summary.json, plots and an HTML report. Simulation needs no root.
     The exit status is 0 when every expectation is met and the timing can be trusted. If a process of the emulated
@@ -70,10 +77,8 @@ def run(
 
     With --seeds every seed has such a folder, and the mean of each metric is printed with its 95 % interval.
     """
-    from mrc_lab.experiments.files import load_file
-
     seeds = _seeds(seed, seeds, jobs, backend, web)
-    experiment = load_file(file)
+    experiment = _load(file, topology)
     note_edits()
     for note in experiment.notes_on(backend):
         click.echo(f"note: {note}", err=True)
@@ -83,6 +88,18 @@ def run(
     if len(seeds) > 1:
         return _run_seeds(experiment, backend, seeds, jobs, results, options)
     return _run_one(experiment, backend, seeds[0], results, options, web)
+
+
+def _load(file: Path, topology: Path | None) -> Experiment:
+    """The experiment in a file, or that of a connection matrix."""
+    from mrc_lab.experiments.files import load_file
+    from mrc_lab.experiments.files.from_htsim import SUFFIX, load_matrix
+
+    if file.suffix == SUFFIX:
+        return load_matrix(file, topology)
+    if topology is not None:
+        raise click.UsageError(f"--topo is for a connection matrix ({SUFFIX}): an experiment file has its own fabric.")
+    return load_file(file)
 
 
 def _seeds(

@@ -1,0 +1,1 @@
+"""Experiments as files of other simulators: ``mrc export``."""
