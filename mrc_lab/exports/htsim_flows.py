@@ -52,12 +52,12 @@ def _flows(tenant: Tenant, case: Case, fabric: Fabric, seed: int) -> Iterable[_F
             yield one.start, one.source, one.destination, one.size
     elif isinstance(load, Writes):
         for planned in plan(tenant, fabric, tenant_seed(seed, tenant)):
-            if planned.total is None:
+            if planned.messages is None:
                 raise ValueError("workload.total is missing: in htsim each flow has a size")
-            begin = load.start + planned.start
-            yield begin, planned.source, planned.destination, planned.total
+            begin, size = load.start + planned.start, planned.messages * planned.message
+            yield begin, planned.source, planned.destination, size
             if planned.both_ways:
-                yield begin, planned.destination, planned.source, planned.total
+                yield begin, planned.destination, planned.source, size
     elif isinstance(load, Collective) and load.operation == "all_to_all":
         yield from _all_to_all(load, fabric)
     else:

@@ -55,6 +55,11 @@ class FlowPlan:
     both_ways: bool = False
     uplinks: tuple[int, ...] = ()
 
+    @property
+    def messages(self) -> int | None:
+        """How many writes there are in all; whole ones, at least one."""
+        return None if self.total is None else max(1, self.total // self.message)
+
 
 def plan(tenant: Tenant, fabric: Fabric, seed: int) -> list[FlowPlan]:
     """The flows of a workload; those of a random permutation derive from `seed`."""
@@ -118,9 +123,7 @@ class TrafficFlow:
         self.failed: list[str] = []
         self.path_mtu = path_mtu
         self.began: int | None = None  # when its first write was posted
-        self.left: int | None = None  # messages still to post, None: until stopped
-        if planned.total is not None:
-            self.left = max(1, planned.total // planned.message)
+        self.left = planned.messages  # still to post, None: until stopped
         self.total = self.left and self.left * planned.message  # bytes of all writes
 
     def record(self, ideal: IdealCompletion) -> FlowRecord:
