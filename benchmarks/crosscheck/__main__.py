@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.crosscheck import htsim, ours
-from benchmarks.crosscheck.htsim import Measured, Program, SkippedError
+from benchmarks.crosscheck.htsim import Measured, Program, SkippedError, TooSlowError
 from benchmarks.crosscheck.ours import Transport
 from benchmarks.crosscheck.scenarios import SCENARIOS, Scenario
 from mrc_lab.reports.statistics import statistic
@@ -74,12 +74,21 @@ def ratio(one: float, other: float) -> str:
 def rows(folder: Path, chosen: Sequence[Scenario]) -> Iterator[tuple[str, ...]]:
     """Rows as they are measured; what is missing is said on standard error."""
     known: dict[tuple[str, str], Summary] = {}
+    too_slow: set[Program] = set()
+    skipped: set[str] = set()
     for scenario in chosen:
         for transport, program in PAIRS:
+            if program in too_slow:
+                continue
             try:
                 other = Summary.of([htsim.measure(program, folder, scenario, transport.wire, seed) for seed in SEEDS])
             except SkippedError as why:
-                print(f"skipped: {scenario.name}, {program.name}: {why}", file=sys.stderr)
+                said = f"skipped: {scenario.name}, {program.name}: {why}"
+                if said not in skipped:
+                    print(said, file=sys.stderr, flush=True)
+                skipped.add(said)
+                if isinstance(why, TooSlowError):
+                    too_slow.add(program)
                 continue
             key = (scenario.name, transport.name)
             if key not in known:

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import tempfile
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from mrc_common import children
 
 _FINISHED = re.compile(r"^Flow .* finished at ([0-9.e+]+)", re.MULTILINE)
 _SENT_AGAIN = re.compile(r"^New: \d+ +Rtx: (\d+)", re.MULTILINE)
-_LONGEST = 900.0  # seconds
-_END_US = "200000"
+_LONGEST = 60.0  # seconds
+_TELLING = ("Flow ", "New: ", "Unknown parameter", "Usage ")
+_END_US = "20000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,10 @@ class Measured:
 
 class SkippedError(Exception):
     """A program cannot run a scenario; the message says why."""
+
+
+class TooSlowError(SkippedError):
+    """A program comes to no end, and is not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +116,38 @@ def measure(program: Program, folder: Path, scenario: Scenario, wire: int, seed:
         Path(place, "flows.cm").write_text(scenario.matrix(program.payload(wire)).text())
         Path(place, "fabric.topo").write_text(scenario.tree.text())
         command = program.command(folder, constants, scenario, seed)
-        try:  # it leaves files where it runs
-            done = children.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=_LONGEST)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise SkippedError(f"{program.binary} does not run: {error}") from None
-    return read_output(program.binary, done.stdout, done.stderr, len(scenario.pairs))
+        kept = _run(program.binary, command, place)
+    return read_output(program.binary, kept, len(scenario.pairs), command[-2:] if scenario.slow else program.options)
 
 
-def read_output(name: str, output: str, errors: str, flows: int) -> Measured:
+def _run(name: str, command: Sequence[str], place: str) -> str:
+    """What a program prints of flows, and the last line; some print gigabytes. It leaves files where it runs."""
+    kept, last, end = [], "", time.monotonic() + _LONGEST
+    try:
+        with children.popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                last = line
+                if line.startswith(_TELLING):
+                    kept.append(line)
+                if time.monotonic() > end:
+                    running.kill()
+                    raise TooSlowError(f"{name} has not ended after {_LONGEST:.0f} s")
+    except OSError as error:
+        raise SkippedError(f"{name} does not run: {error}") from None
+    return "".join([*kept, last])
+
+
+def read_output(name: str, output: str, flows: int, options: Sequence[str] = ()) -> Measured:
     """What a program has printed; SkippedError if that is not the end of all flows."""
-    times = tuple(float(time) for time in _FINISHED.findall(output))
+    times = tuple(float(found) for found in _FINISHED.findall(output))
     again = _SENT_AGAIN.search(output)
-    if unknown := re.search(r"Unknown parameter (\S+)", output):
-        raise SkippedError(f"this {name} has no {unknown[1]}")
+    if unknown := re.search(r"^Unknown parameter (\S+)", output, re.MULTILINE):
+        raise SkippedError(f"this {name} has no option {unknown[1]}")
+    if re.search(r"^Usage ", output, re.MULTILINE):
+        raise SkippedError(f"this {name} does not know all of the options: {' '.join(options)}")
     if len(times) != flows or again is None:
-        said = (errors or output).strip().splitlines()
+        said = output.strip().splitlines()
         last = said[-1][:120] if said else "nothing"
         raise SkippedError(f"{name} ended {len(times)} of {flows} flows; it printed last: {last}")
     return Measured(times, int(again[1]))

@@ -25,6 +25,7 @@ from topologies.ideal_completion import PacketSizes
 from topologies.queues import ETHERNET_BYTES
 
 _LONGEST = 1800.0  # seconds
+_COUNTED = 4352  # bytes that a window counts for a full packet (docs/congestion.md)
 _MTU = 4500  # IPv6, of links; a threshold in packets is one in bytes over this and Ethernet's header
 
 
@@ -50,7 +51,7 @@ class Transport:
         words = {
             "round_trip": round(constants.round_trip),
             "target": round(constants.target_delay),
-            "window": round(constants.window * PAYLOAD),
+            "window": round(constants.window * _COUNTED),
         }
         links = f", links: {{'t0-*:t1-0@*': {{rate: {GBPS // SLOW_SHARE}G}}}}" * scenario.slow
         return (
@@ -68,7 +69,8 @@ class Transport:
         if self.step:
             low = _percent(constants.step, constants.queue)
             high = low + 1
-        parts = [f"base_rtt_ns: {round(product * 8 / GBPS)}", f"ecn_low: {low}", f"ecn_high: {high}"]
+        parts = [f"base_rtt_ns: {round(product * 8 / GBPS)}", f"least_frames: {constants.queue}"]  # of slow links, too
+        parts += [f"ecn_low: {low}", f"ecn_high: {high}"]
         parts += ["ecn_lasthop: true", "trim: 100", "trim_lasthop: 100"]
         if self.pfc:
             parts += ["pfc: true", "pfc_xoff: 100", "pfc_xon: 80", f"ecn: {'true' if self.step else 'false'}"]

@@ -39,6 +39,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
                 "docs/fabrics.md",
                 "docs/workloads.md",
                 "docs/random-flows.md",
+                "docs/htsim.md",
                 "docs/long-links.md",
             ]
         },
@@ -50,6 +51,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
                 "docs/performance.md",
                 "docs/published-figures.md",
                 "docs/congestion.md",
+                "docs/cross-check.md",
             ]
         },
         "docs/plan.md",

@@ -51,8 +51,17 @@ ELSEWHERE = {
             "make bench-sim",
             'make bench-sim ARGS="--htsim /opt/csg-htsim/sim/datacenter/htsim_eqds"',
             "make bench-sim ARGS=--history",
+            "make cross-check HTSIM=/opt/uet-htsim/htsim/sim/datacenter",
         ),
         "it measures for minutes; tests/benchmarks/ has what surrounds it",
+    ),
+    **dict.fromkeys(
+        ("mrc run perm_128n_128c_2MB.cm", "mrc run perm_128n_128c_2MB.cm --topo fat_tree_128_4os.topo"),
+        "the files are htsim's; tests/mrc_lab/experiments/files/test_from_htsim.py has some like them",
+    ),
+    **dict.fromkeys(
+        ("mrc export htsim experiment.yaml -o htsim", "mrc run htsim/experiment.cm"),
+        "tests/mrc_lab/exports/test_htsim.py",
     ),
     "sudo make run": "tests/integration/test_fabric.py",
     'sudo make run ARGS="--planes 4 --hosts 8 --rate 10M --name mine"': "tests/integration/test_fabric.py",
