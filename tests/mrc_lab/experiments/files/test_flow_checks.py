@@ -50,7 +50,7 @@ def test_a_load_that_makes_no_sense_is_refused(load, message):
 
 
 def test_paths_are_not_coordinated_for_flows_that_come_and_go():
-    with pytest.raises(FileError, match="not for other types, kind: flows"):
+    with pytest.raises(FileError, match="not for other types, kinds flows and htsim"):
         case_of(LOAD, "10ms", transport="{ev_choice: coordinated, paths: 2}")
 
 
@@ -85,7 +85,7 @@ def test_a_selection_that_does_not_fit_is_refused(metric, of, message):
 
 def test_flows_without_a_total_have_no_completion_time():
     endless = "{kind: write_bw, pairs: h1>h3}"
-    with pytest.raises(FileError, match=r"fct is of flows that have a size: give .* flows, or give flows a total"):
+    with pytest.raises(FileError, match=r"fct is of flows that have a size: give .* or htsim, or give flows a total"):
         reported("fct", endless)
     assert reported("fct", "{kind: write_bw, pairs: h1>h3, total: 1M}")
     assert reported("fct", "{kind: write_bw, pairs: [{pair: h1>h3, total: 1M}]}")
