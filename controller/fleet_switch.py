@@ -31,10 +31,10 @@ from controller.errors import ControllerError
 from controller.events import Events
 from controller.hand_entries import HandEntries
 from controller.p4info import read_p4info
-from controller.reconcile import EntryDifference
 from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, SwitchState, SwitchStatus
 from controller.wire_delays import WireDelays
 from topologies.entries import SwitchEntries, TableEntry
+from topologies.entry_difference import EntryDifference, compare, count
 from topologies.p4_program import P4Program, with_tables
 
 _DIAL_INTERVAL_S = 0.02
@@ -71,7 +71,7 @@ class FleetSwitch:
         self.wanted = self._entries()
         self.wires = wires
         self.address = address
-        self.status = SwitchStatus(planned.switch, SwitchState.CONNECTING, reconcile.count(self.wanted))
+        self.status = SwitchStatus(planned.switch, SwitchState.CONNECTING, count(self.wanted))
         self.changed = asyncio.Event()
         self.timeout_s = timeout_s
         self._events = events or Events()
@@ -152,7 +152,7 @@ class FleetSwitch:
             except (ValueError, KeyError) as error:
                 self.failed(f"does not run the fabric's P4 program: {error}")
             else:
-                problems = tuple(left.problems())[:_MAX_PROBLEMS]
+                problems = tuple(reconcile.problems(left))[:_MAX_PROBLEMS]
                 self._set(SwitchState.FAILED if left else SwitchState.VERIFIED, len(found) - len(left), problems, left)
                 self._notify(len(found) - len(left))
             return self.status
@@ -226,7 +226,7 @@ class FleetSwitch:
 
     async def _change(self, after: SwitchEntries, *, later: bool, purpose: str) -> bool:
         """Hold these entries, as :meth:`set_faults` says; `purpose` is what an error says is not possible."""
-        difference = reconcile.compare(after, self.wanted)
+        difference = compare(after, self.wanted)
         if not difference:
             return True
         adds = bool(difference.missing or difference.wrong)
@@ -239,8 +239,8 @@ class FleetSwitch:
                 raise ControllerError(f"Switch {self.wanted.switch} {error}, so {purpose}.") from None
             self.wanted = after
             done = False
-        count = reconcile.count(after)
-        self.status = dataclasses.replace(self.status, entries=count, present=count if done else 0)
+        held = count(after)
+        self.status = dataclasses.replace(self.status, entries=held, present=held if done else 0)
         return done or not adds
 
     async def _hold(self, after: SwitchEntries, difference: EntryDifference, purpose: str, *, must: bool) -> bool:
@@ -391,7 +391,7 @@ class FleetSwitch:
         request = translate.wildcards(client.p4info)
         answers: Any = client.read(request)  # finsy's annotations call this a coroutine
         entities = [entity async for entity in self._noting(answers)]
-        return reconcile.compare(self.wanted, translate.decode_all(self.wanted.switch, entities, client.p4info))
+        return compare(self.wanted, translate.decode_all(self.wanted.switch, entities, client.p4info))
 
     async def _repair(self, client: finsy.Switch, difference: EntryDifference) -> None:
         schema = client.p4info
@@ -408,7 +408,7 @@ class FleetSwitch:
     def _set(
         self, state: SwitchState, repaired: int = 0, problems: tuple[str, ...] = (), left: EntryDifference | None = None
     ) -> None:
-        wanted = reconcile.count(self.wanted)
+        wanted = count(self.wanted)
         present = missing = 0
         if left is not None:
             missing = len(left.missing)

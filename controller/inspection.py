@@ -15,6 +15,7 @@ from controller.fleet_switch import FleetSwitch
 from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableStatus
 from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from topologies.entries import Member, SwitchEntries, TableEntry
+from topologies.entry_difference import EntryDifference, compare
 from topologies.fabric import Fabric, LinkEnd, Switch
 
 _REASONS = range(1, len(DROP_REASONS))
@@ -43,20 +44,20 @@ async def _tables(managed: FleetSwitch | None, switch: Switch, list_entries: boo
     except ControllerError as error:
         return SwitchTables(name, problems=(str(error),))
     found = translate.decode_all(name, entities, schema)
-    difference = reconcile.compare(managed.wanted, found)
+    difference = compare(managed.wanted, found)
     counts = {
         translate.decode_entry(entity, schema): (entity.counter_data.packet_count, entity.counter_data.byte_count)
         for entity in entities
         if isinstance(entity, finsy.P4TableEntry) and entity.counter_data and not entity.is_default_action
     }
     states = _table_states(managed.wanted, found, difference, counts, list_entries)
-    return SwitchTables(name, tuple(states), tuple(difference.problems()))
+    return SwitchTables(name, tuple(states), tuple(reconcile.problems(difference)))
 
 
 def _table_states(
     wanted: SwitchEntries,
     found: SwitchEntries,
-    difference: reconcile.EntryDifference,
+    difference: EntryDifference,
     counts: dict[TableEntry, tuple[int, int]],
     list_entries: bool,
 ) -> Iterable[TableStatus]:

@@ -1,71 +1,30 @@
-"""Differences between the entries that a switch should hold and those that it holds, and their description.
+"""Entries described, for messages and listings, and what is wrong with those of a switch.
 
 Static entries are written once, but a switch may have been restarted, or somebody may have changed its tables by
-hand. So the controller never assumes: it reads, takes the difference to what the fabric demands, writes just that,
-and reads again. An empty switch is the case where everything is missing.
+hand. So the controller never assumes: it reads, takes the difference to what the fabric demands
+(``topologies.entry_difference``), writes just that, and reads again. An empty switch is the case where everything is
+missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from ipaddress import IPv6Address
 
 from mrc_common.p4_match import GroupRef, Lpm, Match, MemberRef, Range, Ternary
-from topologies.entries import Group, Member, SwitchEntries, TableAction, TableEntry
-
-Neutral = TableEntry | Member | Group
-
-
-@dataclass(frozen=True, slots=True)
-class EntryDifference:
-    """Entries of one switch that are to be inserted, modified and deleted to make it what it should be."""
-
-    switch: str
-    missing: tuple[Neutral, ...]
-    wrong: tuple[Neutral, ...]
-    superfluous: tuple[Neutral, ...]
-
-    def __len__(self) -> int:
-        return len(self.missing) + len(self.wrong) + len(self.superfluous)
-
-    def problems(self) -> Iterator[str]:
-        """A message for each entry."""
-        for entries, what in (
-            (self.missing, "is missing"),
-            (self.wrong, "is not as it should be"),
-            (self.superfluous, "should not be there"),
-        ):
-            for entry in entries:
-                yield f"{self.switch}: {describe(entry)} {what}"
-
-    def stages(self) -> Iterator[tuple[tuple[Neutral, ...], tuple[Neutral, ...], tuple[Neutral, ...]]]:
-        """Insertions, modifications and deletions in an order that never leaves a reference dangling.
-
-        Updates of one P4Runtime write may be carried out in any order (P4Runtime specification, batching), so each
-        stage is to be a write of its own: new members, then groups, then entries; then entries go before groups and
-        members.
-        """
-        for kind in (Member, Group, TableEntry):
-            yield _of(kind, self.missing), _of(kind, self.wrong), ()
-        for kind in (TableEntry, Group, Member):
-            yield (), (), _of(kind, self.superfluous)
+from topologies.entries import Member, TableAction, TableEntry
+from topologies.entry_difference import EntryDifference, Neutral
 
 
-def compare(wanted: SwitchEntries, found: SwitchEntries) -> EntryDifference:
-    """The difference between what a switch should hold and what it holds."""
-    target, actual = _by_key(wanted), _by_key(found)
-    return EntryDifference(
-        wanted.switch,
-        missing=tuple(entry for key, entry in target.items() if key not in actual),
-        wrong=tuple(entry for key, entry in target.items() if key in actual and actual[key] != entry),
-        superfluous=tuple(entry for key, entry in actual.items() if key not in target),
-    )
-
-
-def count(entries: SwitchEntries) -> int:
-    """Number of members, groups and table entries."""
-    return len(entries.members) + len(entries.groups) + len(entries.entries)
+def problems(difference: EntryDifference) -> Iterator[str]:
+    """A message for each entry that is not as it should be."""
+    for entries, what in (
+        (difference.missing, "is missing"),
+        (difference.wrong, "is not as it should be"),
+        (difference.superfluous, "should not be there"),
+    ):
+        for entry in entries:
+            yield f"{difference.switch}: {describe(entry)} {what}"
 
 
 def describe(entry: Neutral) -> str:
@@ -113,20 +72,3 @@ def _describe_match(match: Match) -> str:
 def _address(value: int) -> str:
     """A value as an IPv6 address, as far as it may be one: programs of the user's have keys of any width."""
     return str(IPv6Address(value)) if not value or 64 < value.bit_length() <= 128 else f"{value:#x}"
-
-
-def _key(entry: Neutral) -> Hashable:
-    if isinstance(entry, TableEntry):
-        return entry.table, entry.match, entry.priority
-    if isinstance(entry, Member):
-        return Member, entry.profile, entry.member_id
-    return Group, entry.profile, entry.group_id
-
-
-def _by_key(entries: SwitchEntries) -> dict[Hashable, Neutral]:
-    every: Iterable[Neutral] = (*entries.members, *entries.groups, *entries.entries)
-    return {_key(entry): entry for entry in every}
-
-
-def _of(kind: type[Neutral], entries: tuple[Neutral, ...]) -> tuple[Neutral, ...]:
-    return tuple(entry for entry in entries if isinstance(entry, kind))

@@ -12,13 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ParamSpec
 
-from mrc_common.declared.field_types import EnumMember, Integer, Text, a_rate
+from mrc_common.declared.field_types import EnumMember, Integer, Text, a_rate, a_time
 from mrc_common.declared.sections import ListOf, Section, key, keys_of
 from mrc_host.config import ProtocolSettings
 from topologies.clos_keys import PORTS, PROTOCOL, AddressPrefix, LinkRules, Racks
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
-from topologies.fabric_checks import MAX_MTU, MAX_NICS, MAX_PER_KIND, MAX_PLANES, MIN_MTU, check_range, check_wiring
+from topologies.fabric_checks import (
+    MAX_MTU,
+    MAX_NICS,
+    MAX_PER_KIND,
+    MAX_PLANES,
+    MAX_REROUTE_NS,
+    MIN_MTU,
+    check_range,
+    check_wiring,
+)
 from topologies.ip_routes import ip_routes
 from topologies.link_rules import LinkRule, apply_rules, ports_rules
 from topologies.parts import FabricNic, Link, LinkKind, Switch, T2Wiring, Tier
@@ -64,6 +73,12 @@ class Clos:
     kernel_switches: Iterable[str] = key(
         ListOf(Text()), "switches, by name or pattern, that are Linux itself, instead of the P4 program", default=()
     )
+    reroute_ns: int | None = key(
+        a_time(1, MAX_REROUTE_NS),
+        "how long after a link has lost its carrier, or has it back, plain IPv6 (RoCE) takes other routes; else never",
+        name="reroute",
+        default=None,
+    )
     mtu: int = key(Integer(MIN_MTU, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     usid_block: int = key(AddressPrefix(32), "locator block of every uSID", default=DEFAULT_USID_BLOCK)
     address_prefix: int = key(AddressPrefix(48), "of the addresses of NICs", default=DEFAULT_ADDRESS_PREFIX)
@@ -104,6 +119,7 @@ class Clos:
             settings=self.settings,
             queues=self.queues,
             wiring=self.t2_wiring if self.t2 else T2Wiring.GROUPS,
+            reroute_ns=self.reroute_ns,
         )
         if len(present) < len(complete):  # else a switch has one group
             for switch in fabric.switches:

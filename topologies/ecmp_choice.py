@@ -50,7 +50,7 @@ def _uplinks(fabric: Fabric, source: FabricNic, target: FabricNic, plane: int) -
     group = routes.group_of.get(target.t0)
     if group is None:
         return ()
-    return tuple(number[port] for port in routes.groups[group - 1])
+    return tuple(number[port] for port in routes.groups[group])
 
 
 def _slot(fabric: Fabric, source: FabricNic, target: FabricNic, plane: int, sport: int) -> int:

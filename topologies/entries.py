@@ -1,4 +1,4 @@
-"""Table entries of each switch: written once, static, derived from the fabric alone.
+"""Table entries of each switch, derived from the fabric alone: static, but for routes around links that are down.
 
 The entries are neutral values, not P4Runtime messages: `controller/` turns them into P4Runtime, `simulation/`
 writes them into embedded switches directly. Names of tables, actions and parameters are those of ``p4src/``; keys
@@ -28,7 +28,7 @@ from itertools import chain
 from mrc_common.p4_match import Exact, GroupRef, Lpm, Match, MemberRef
 from topologies import addressing
 from topologies.fabric import Fabric, Link, LinkEnd, LinkKind, Switch, Tier
-from topologies.ip_routes import IpRoutes, ip_routes
+from topologies.ip_routes import NO_LINKS, IpRoutes, ip_routes
 
 ECMP = "ecmp"
 UPLINKS = "uplinks"  # of adaptive routing
@@ -85,30 +85,38 @@ class SwitchEntries:
     entries: tuple[TableEntry, ...]
 
 
-def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
-    """The static entries of one switch."""
+def switch_entries(fabric: Fabric, switch: Switch, without: frozenset[str] = NO_LINKS) -> SwitchEntries:
+    """The entries of one switch; its routes for plain IPv6 are over no link of `without`, by name."""
     hops = {port: _set_egress(fabric, switch, port) for port in switch.ports}
-    routes = ip_routes(fabric, switch)
+    routed = route_entries(fabric, switch, without)
+    may_be_chosen = set(chain.from_iterable(ip_routes(fabric, switch).groups.values()))  # also while a link is down
     return SwitchEntries(
         switch=switch.name,
         members=(
             *(Member(ECMP, port, hop) for port, hop in hops.items()),
-            *(Member(UPLINKS, port, hops[port]) for port in sorted(set(chain.from_iterable(routes.groups)))),
+            *(Member(UPLINKS, port, hops[port]) for port in sorted(may_be_chosen)),
         ),
-        groups=tuple(
-            Group(profile, number, tuple((port, 1) for port in ports))
-            for profile in (ECMP, UPLINKS)
-            for number, ports in enumerate(routes.groups, 1)
-        ),
+        groups=routed.groups,
         entries=(
             _usid_local(fabric, switch),
             *(TableEntry("usid_next", (Exact(key),), hops[port]) for key, port in _neighbours(fabric, switch)),
-            *_routes(fabric, switch, routes),
+            *routed.entries,
             _ecmp_seed(fabric, switch),
             *(() if switch.kernel else (*_traffic_classes(fabric), *_trimmable(fabric))),
             *(entry for port in switch.ports for entry in _queue_signals(fabric, switch, port)),
         ),
     )
+
+
+def route_entries(fabric: Fabric, switch: Switch, without: frozenset[str]) -> SwitchEntries:
+    """Of :func:`switch_entries`, what the links of `without` make a difference to: routes for plain IPv6, and groups."""
+    routes = ip_routes(fabric, switch, without)
+    groups = tuple(
+        Group(profile, number, tuple((port, 1) for port in ports))
+        for profile in (ECMP, UPLINKS)
+        for number, ports in routes.groups.items()
+    )
+    return SwitchEntries(switch.name, (), groups, tuple(_routes(fabric, switch, routes, without)))
 
 
 def _set_egress(fabric: Fabric, switch: Switch, port: int) -> TableAction:
@@ -143,12 +151,12 @@ def _neighbours(fabric: Fabric, switch: Switch) -> Iterator[tuple[int, int]]:
         yield addressing.locator(fabric, usid), port
 
 
-def _routes(fabric: Fabric, switch: Switch, routes: IpRoutes) -> Iterator[TableEntry]:
+def _routes(fabric: Fabric, switch: Switch, routes: IpRoutes, without: frozenset[str]) -> Iterator[TableEntry]:
     for t0 in range(fabric.t0_count):
         prefix = addressing.t0_prefix(fabric, t0)
         key = Lpm(int(prefix.network_address), prefix.prefixlen)
         if switch.tier is Tier.T0 and t0 == switch.index:
-            yield from _local_routes(fabric, switch)
+            yield from _local_routes(fabric, switch, without)
         elif t0 in routes.ports:
             yield TableEntry("ipv6_route", (key,), MemberRef(routes.ports[t0]))
         elif t0 in routes.group_of:
@@ -156,10 +164,11 @@ def _routes(fabric: Fabric, switch: Switch, routes: IpRoutes) -> Iterator[TableE
                 yield TableEntry(table, (key,), GroupRef(routes.group_of[t0]))
 
 
-def _local_routes(fabric: Fabric, switch: Switch) -> Iterator[TableEntry]:
+def _local_routes(fabric: Fabric, switch: Switch, without: frozenset[str]) -> Iterator[TableEntry]:
     """A T0's own NICs, and their hosts' kernels; those without a link in this plane are not there."""
     for nic in fabric.nics_of(switch.index):
-        if fabric.nic_link(nic, switch.plane) is not None:
+        link = fabric.nic_link(nic, switch.plane)
+        if link is not None and link.name not in without:
             for address in (addressing.nic_address(fabric, nic), addressing.kernel_address(fabric, nic, switch.plane)):
                 yield TableEntry("ipv6_route", (Lpm(int(address), 128),), MemberRef(nic.downlink + 1))
 

@@ -22,6 +22,7 @@ MAX_NICS = 65535  # 16 bits of a NIC's MAC address
 MIN_MTU, MAX_MTU = 1280, 65471  # with all headers a switch takes frames of 65535 bytes
 MIN_RATE_BPS, MAX_RATE_BPS = 8_000, 10**12
 MAX_DELAY_NS = 10**9
+MAX_REROUTE_NS = 10 * 10**9  # a link-state or BGP network with slow timers
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -61,6 +62,8 @@ def _check_scalars(fabric: Fabric) -> None:
         )
     check_range("planes", fabric.planes, 1, MAX_PLANES)
     check_range("mtu", fabric.mtu, MIN_MTU, MAX_MTU)
+    if fabric.reroute_ns is not None:
+        check_range("reroute (in ns)", fabric.reroute_ns, 1, MAX_REROUTE_NS)
     check_range("usid_block", fabric.usid_block, 0, 0xFFFF_FFFF)
     check_range("address_prefix", fabric.address_prefix, 0, 0xFFFF_FFFF_FFFF)
 

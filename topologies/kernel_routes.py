@@ -21,6 +21,7 @@ from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef
 from topologies import addressing
 from topologies.entries import SwitchEntries, TableAction, TableEntry, switch_entries
 from topologies.fabric import Fabric, Switch
+from topologies.ip_routes import NO_LINKS
 
 BLOCK_BITS = 32
 _LOCATOR_BITS = BLOCK_BITS + addressing.USID_BITS
@@ -38,9 +39,9 @@ class KernelTables:
         return 1 + len(self.routes) + len(self.neighbours)
 
 
-def kernel_tables(fabric: Fabric, switch: Switch) -> KernelTables:
-    """The tables of a switch of the fabric."""
-    entries = switch_entries(fabric, switch)
+def kernel_tables(fabric: Fabric, switch: Switch, without: frozenset[str] = NO_LINKS) -> KernelTables:
+    """The tables of a switch of the fabric; its routes for plain IPv6 are over no link of `without`, by name."""
+    entries = switch_entries(fabric, switch, without)
     own = next(entry for entry in entries.entries if entry.table == "usid_local")
     hops = {member.member_id: dict(member.action.args) for member in entries.members}
     return KernelTables(

@@ -25,6 +25,7 @@
     links:              # links that differ, by class or by name or pattern; a later rule wins
       t1-t2: {rate: 400M, delay: 20us}
       t0-1:t1-0@p0: missing
+    reroute: 50us       # so long after a link goes down or comes back, RoCE takes other routes; without it never
     kernel_switches: [t1-0@p0, "t0-*@p1"]   # Linux itself forwards there, instead of the P4 program
 
 Name, planes, t1, and t0 and hosts, or racks, are needed. Any mistake raises an error that names the
@@ -105,6 +106,7 @@ def dump_text(fabric: Fabric) -> str:
         **({"uplink_rate": uplink_rate} if uplink_rate != rate else {}),
         **_dump_links(fabric, rate, uplink_rate),
         **({"kernel_switches": [switch.name for switch in fabric.kernel_switches]} if fabric.kernel_switches else {}),
+        **({"reroute": f"{fabric.reroute_ns}ns"} if fabric.reroute_ns is not None else {}),
         "mtu": fabric.mtu,
         "usid_block": str(IPv6Network((fabric.usid_block << 96, 32))),
         "address_prefix": str(IPv6Network((fabric.address_prefix << 80, 48))),

@@ -11,7 +11,6 @@ from finsy.proto import p4r
 from controller import translate
 from controller.errors import ControllerError
 from controller.fleet import TIMEOUT_S, Fleet
-from controller.reconcile import count
 from controller.values import FleetStatus, SwitchState
 from p4src import P4INFO
 from simulation.core.native import Clock
@@ -22,6 +21,7 @@ from tests.topologies.entries_of_faults import entries_of
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 from topologies.entries import switch_entries
+from topologies.entry_difference import count
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults.blackhole import Blackhole

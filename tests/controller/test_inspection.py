@@ -12,10 +12,10 @@ from finsy.proto import p4r
 
 from controller import inspection
 from controller.fleet import Fleet
-from controller.reconcile import count
 from tests.controller.p4runtime_stand_in import StandIn
 from tests.controller.test_fleet import make
 from topologies.entries import switch_entries
+from topologies.entry_difference import count
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 

@@ -16,12 +16,12 @@ from controller import fault_file
 from controller.client import ControllerClient
 from controller.command_line import arguments
 from controller.errors import ControllerError
-from controller.reconcile import count
 from tests.controller.p4runtime_stand_in import StandIn
 from tests.controller.serving import TOKEN, certificate, free_port, token_file
 from topologies.clos import multi_plane_clos
 from topologies.emulation.processes import READY_FD
 from topologies.entries import switch_entries
+from topologies.entry_difference import count
 from topologies.fabric import Fabric
 from topologies.faults import FaultState
 from topologies.faults.blackhole import Blackhole

@@ -8,6 +8,7 @@ from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef
 from topologies import addressing
 from topologies.entries import ECMP, SwitchEntries, TableAction, TableEntry, switch_entries
 from topologies.fabric import Fabric, LinkEnd
+from topologies.ip_routes import NO_LINKS
 
 ALL_ONES = (1 << 128) - 1
 
@@ -15,9 +16,9 @@ ALL_ONES = (1 << 128) - 1
 class Walker:
     """Tables of every switch of a fabric, ready to be walked."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, without: frozenset[str] = NO_LINKS) -> None:
         self.fabric = fabric
-        self.tables = {switch.name: switch_entries(fabric, switch) for switch in fabric.switches}
+        self.tables = {switch.name: switch_entries(fabric, switch, without) for switch in fabric.switches}
 
     def usid_path(self, at: LinkEnd, destination: int) -> tuple[list[str], LinkEnd, int]:
         """Nodes visited, the NIC port reached and the destination address there."""

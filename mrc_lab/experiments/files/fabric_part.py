@@ -2,7 +2,7 @@
 
 The keys are those of a fabric file (`topologies.loader`), with times and rates as everywhere in experiments. A fabric
 file gives all of them; beside it there can be `delay`, for links that have none of their own, `kernel_switches`, which
-are added to the file's, and flow control and queues, which are laid over the file's.
+are added to the file's, and `reroute`, flow control and queues, which are laid over the file's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topologies.fabric_checks import MAX_DELAY_NS
 from topologies.loader import load_file
 from topologies.queues import QueueProfile
 
-BESIDE_FILE = ("file", "delay", "kernel_switches", "pfc", "queues")
+BESIDE_FILE = ("file", "delay", "reroute", "kernel_switches", "pfc", "queues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class FabricPart(Clos):
     delay: int = key(a_time(0, MAX_DELAY_NS), "propagation delay of every link (in simulation)", default=1_000)
     file: FabricFromFile | None = key(
         FabricFile(),
-        "a fabric file, beside this file; all keys but delay, kernel_switches, pfc and queues follow from it",
+        "a fabric file, beside this file; all keys but delay, reroute, kernel_switches, pfc and queues follow from it",
         default=None,
     )
     pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
@@ -118,6 +118,7 @@ def _filled(part: FabricPart, queues: Iterable[tuple[str, Any]]) -> FabricPart:
         t1=fabric.t1_per_pod,
         t2=fabric.t2_count,
         rate_bps=max(nic_rates),
+        reroute_ns=fabric.reroute_ns if part.reroute_ns is None else part.reroute_ns,
         mtu=fabric.mtu,
         queues=replace(fabric.queues, **{**dict(queues), **pfc}),
     )
@@ -128,5 +129,5 @@ def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
     """The fabric that a file describes; FabricError when it cannot be."""
     if part.file is None:
         return replace(part, name=name).fabric()
-    fabric = replace(part.file.fabric, name=name, queues=part.queues)
+    fabric = replace(part.file.fabric, name=name, queues=part.queues, reroute_ns=part.reroute_ns)
     return fabric.with_kernel_switches(part.kernel_switches)

@@ -28,6 +28,7 @@ from mrc_lab.fabric.link_rate import carried_rate
 from simulation.transport_timers import FabricTiming
 from topologies.emulation.transport_timers import fitted
 from topologies.fabric import Fabric
+from topologies.fabric_checks import MAX_REROUTE_NS
 from topologies.faults import Fault
 from topologies.round_trip import base_round_trip
 
@@ -52,6 +53,8 @@ def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
     fabric = build_fabric(case.fabric, name)
     links = tuple(replace(link, rate_bps=round(link.rate_bps * scale), delay_ns=None) for link in fabric.links)
     fabric = replace(fabric, links=links)  # delays are none of emulation
+    if fabric.reroute_ns is not None:
+        fabric = replace(fabric, reroute_ns=min(MAX_REROUTE_NS, round(fabric.reroute_ns / scale)))
     settings = fabric.settings
     given = settings_given(case.transport)
     transport = scaled_settings(given, settings.transport, scale, stretch_of(case, fabric))
