@@ -15,7 +15,7 @@ from controller.fleet_switch import FleetSwitch
 from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableStatus
 from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from topologies.entries import Member, SwitchEntries, TableEntry
-from topologies.entry_difference import EntryDifference, compare
+from topologies.entry_difference import EntryDifference, Neutral, compare
 from topologies.fabric import Fabric, LinkEnd, Switch
 
 _REASONS = range(1, len(DROP_REASONS))
@@ -82,11 +82,11 @@ def _table_states(
         )
 
 
-def _all(entries: SwitchEntries) -> tuple[reconcile.Neutral, ...]:
+def _all(entries: SwitchEntries) -> tuple[Neutral, ...]:
     return *entries.entries, *entries.groups, *entries.members
 
 
-def _where(entry: reconcile.Neutral) -> str:
+def _where(entry: Neutral) -> str:
     """Table, or what of which action profile."""
     if isinstance(entry, TableEntry):
         return entry.table

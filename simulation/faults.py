@@ -210,6 +210,8 @@ class Faults:
                     self._world.shape(end, shape)
         self._set_up(before.down - wanted.down, True)
         self._set_up(wanted.down - before.down, False)
+        if (rerouting := self._world.rerouting) is not None:
+            rerouting.faults_changed(wanted.down, controller=not wanted.controller_down)
 
     def _write(self, before: Wanted, wanted: Wanted) -> None:
         old, new = before.entries or {}, wanted.entries or {}

@@ -37,6 +37,7 @@ from simulation.faults import Faults
 from simulation.garbage import seldom_collected
 from simulation.hardware_timing import IDEAL, HardwareTiming
 from simulation.nodes import NicNode, Node, SwitchNode
+from simulation.rerouting import Rerouting
 from simulation.seeds import derive
 from simulation.trace import Trace
 from simulation.transport_timers import FabricTiming, timing
@@ -47,7 +48,7 @@ from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd, Switch
 from topologies.fabric_checks import MAX_DELAY_NS
 from topologies.faults.effect import PortShaping
-from topologies.p4_program import P4Program, fabric_program, with_tables
+from topologies.p4_program import P4Program, check_reroutes, fabric_program, with_tables
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES, MAX_SHARE
 from topologies.round_trip import PathRoundTrips, base_round_trip
@@ -65,7 +66,7 @@ class SimulatedWorld:
     own. `queues` configures the switches' traffic managers (default: what the fabric's queue profile needs).
     `transport` replaces the fitted transport settings. `congestion` gives every NIC more congestion controls, by the
     names that queue pairs and the transport settings may then say. `hardware` is what hosts, NICs and switches take,
-    nothing by default. `trace` records what arrives where.
+    nothing by default. `trace` records what arrives where. `rerouting` has the reroutes of a fabric that does so.
     """
 
     def __init__(
@@ -119,6 +120,8 @@ class SimulatedWorld:
             self._make_nics()
             self._make_switches(pipeline)
             self._join()
+        after = fabric.reroute_ns
+        self.rerouting = None if after is None else Rerouting(self.fabric, self.clock, self.switch, after)
         self.faults = Faults(self)
 
     # ---- building -----------------------------------------------------------------------------------------------
@@ -155,6 +158,10 @@ class SimulatedWorld:
     def _make_switches(self, pipeline: Pipeline | None) -> None:
         program = pipeline or load_program()
         tables = owner_names(program)
+        try:
+            check_reroutes(self.fabric, tables)
+        except FabricError as error:
+            raise SimulationError(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
         for description in self.fabric.switches:
             name = description.name
             switch = EmbeddedSwitch(

@@ -16,7 +16,8 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import Program
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.errors import SimulationError
-from topologies.entries import SwitchEntries, TableAction, TableEntry
+from topologies.entries import Member, SwitchEntries, TableAction, TableEntry
+from topologies.entry_difference import EntryDifference, Neutral
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,47 @@ def replace_entries(switch: EmbeddedSwitch, before: Iterable[TableEntry], after:
             table.modify(entry)
         else:
             table.insert(entry)
+
+
+def change_entries(switch: EmbeddedSwitch, difference: EntryDifference) -> None:
+    """Make a change of members, groups and entries, in an order that leaves no reference dangling.
+
+    What the program has no table or profile for is passed over.
+    """
+    if switch.pipeline is None:
+        raise SimulationError(f"Switch {difference.switch} has no program to write entries for.")
+    names = _names(switch.pipeline)
+    for missing, wrong, superfluous in difference.stages():
+        for one in missing:
+            _change(switch, names, one, "add")
+        for one in wrong:
+            _change(switch, names, one, "modify")
+        for one in superfluous:
+            _change(switch, names, one, "delete")
+
+
+def _change(switch: EmbeddedSwitch, names: _Names, one: Neutral, change: str) -> None:
+    owners, name = (names.tables, one.table) if isinstance(one, TableEntry) else (names.profiles, one.profile)
+    owner = owners.get(name)
+    if owner is None:
+        return
+    if isinstance(one, TableEntry):
+        table = switch.control_plane.table(owner.name)
+        if change == "delete":
+            table.delete(one.match, one.priority)
+        else:
+            (table.insert if change == "add" else table.modify)(_entry(owner, one))
+        return
+    profile = switch.control_plane.profile(owner.name)
+    if isinstance(one, Member):
+        if change == "delete":
+            profile.member_delete(one.member_id)
+        else:
+            (profile.member_add if change == "add" else profile.member_modify)(one.member_id, _call(owner, one.action))
+    elif change == "delete":
+        profile.group_delete(one.group_id)
+    else:
+        (profile.group_add if change == "add" else profile.group_modify)(one.group_id, one.members)
 
 
 def _names(pipeline: Pipeline) -> _Names:

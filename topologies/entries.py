@@ -109,7 +109,7 @@ def switch_entries(fabric: Fabric, switch: Switch, without: frozenset[str] = NO_
 
 
 def route_entries(fabric: Fabric, switch: Switch, without: frozenset[str]) -> SwitchEntries:
-    """Of :func:`switch_entries`, what the links of `without` make a difference to: routes for plain IPv6, and groups."""
+    """Of :func:`switch_entries`, what the links of `without` make a difference to: plain IPv6 routes and groups."""
     routes = ip_routes(fabric, switch, without)
     groups = tuple(
         Group(profile, number, tuple((port, 1) for port in ports))

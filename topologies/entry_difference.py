@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from topologies.entries import Group, Member, SwitchEntries, TableEntry
+from topologies.entries import Group, Member, SwitchEntries, TableEntry, route_entries
+from topologies.fabric import Fabric, LinkKind, Switch
+from topologies.ip_routes import ip_routes
 
 Neutral = TableEntry | Member | Group
 
@@ -44,6 +46,18 @@ def compare(wanted: SwitchEntries, found: SwitchEntries) -> EntryDifference:
         wrong=tuple(entry for key, entry in target.items() if key in actual and actual[key] != entry),
         superfluous=tuple(entry for key, entry in actual.items() if key not in target),
     )
+
+
+def route_difference(fabric: Fabric, switch: Switch, after: frozenset[str], before: frozenset[str]) -> EntryDifference:
+    """What a switch is to change of its routes for plain IPv6 when the links of `after` are down instead of `before`.
+
+    Links are given by name. MRC's own routes are never among it.
+    """
+    changed = after ^ before
+    cut = any(link.kind is LinkKind.NIC_T0 and link.name in changed for link in fabric.links_of(switch.name))
+    if not cut and ip_routes(fabric, switch, after) == ip_routes(fabric, switch, before):
+        return EntryDifference(switch.name, (), (), ())
+    return compare(route_entries(fabric, switch, after), route_entries(fabric, switch, before))
 
 
 def count(entries: SwitchEntries) -> int:

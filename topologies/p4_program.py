@@ -18,7 +18,7 @@ import p4src
 from mrc_common import named_files, strict_json
 from mrc_common.p4_names import by_suffix
 from mrc_common.written_files import write_text
-from topologies.entries import SwitchEntries, switch_entries
+from topologies.entries import ECMP, SwitchEntries, switch_entries
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 
@@ -26,6 +26,7 @@ MAIN = "fabric.p4"
 MAX_BYTES = 32 << 20  # of a compiled program's files
 _JSON, _P4INFO = "fabric.json", "fabric.p4info.txtpb"  # as in p4src/build/
 _SOURCE = "source"
+_OF_ROUTES = frozenset(("ipv6_route", ECMP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,15 @@ def with_tables(entries: SwitchEntries, known: Iterable[str]) -> SwitchEntries:
         groups=tuple(group for group in entries.groups if group.profile in names),
         entries=tuple(entry for entry in entries.entries if entry.table in names),
     )
+
+
+def check_reroutes(fabric: Fabric, known: Iterable[str], name: str = "the P4 program") -> None:
+    """FabricError for a fabric that reroutes with a program, called `name`, that has no tables for the routes."""
+    absent = sorted(_OF_ROUTES.difference(known))
+    if fabric.reroute_ns is not None and fabric.p4_switches and absent:
+        raise FabricError(
+            f"reroute: {name} has no {' and no '.join(absent)}, so it has no routes to change: leave reroute out"
+        )
 
 
 def left_out(fabric: Fabric, program: P4Program) -> str:
