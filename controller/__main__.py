@@ -28,6 +28,7 @@ from controller.injector import FaultInjector
 from controller.link_events import LinkEvents
 from controller.links import FabricLinks
 from controller.path_map.service import PathMapService
+from controller.rerouting import Rerouting
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from controller.table_changes import TableChanges
@@ -37,7 +38,7 @@ from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults import FaultState
-from topologies.p4_program import fabric_program, saved_program
+from topologies.p4_program import P4Program, check_reroutes, fabric_program, saved_program
 
 _PATH = click.Path(path_type=Path)
 _STOP_GRACE_S = 0.2
@@ -127,7 +128,7 @@ async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> No
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     try:
         await _take_over(fabric, fleet, injector, settings)
-        async with _watching(fabric, fleet, events), _running(server, fleet, injector, links, settings):
+        async with _watching(fabric, fleet, events, program), _running(server, fleet, injector, links, settings):
             stop = asyncio.create_task(stopping.wait())
             ready = asyncio.create_task(_report_ready(fleet, server, settings))
             await asyncio.wait((stop, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -173,18 +174,29 @@ async def _running(
 
 
 @contextlib.asynccontextmanager
-async def _watching(fabric: Fabric, fleet: Fleet, events: Events) -> AsyncIterator[None]:
+async def _watching(fabric: Fabric, fleet: Fleet, events: Events, program: P4Program) -> AsyncIterator[None]:
+    """Publish changes of links, and reroute; before the fleet starts, so that its first routes are right."""
+    check_reroutes(fabric, program.tables(), program.name)
+
     def on_change(link: str, up: bool) -> None:
         events.publish(EventKind.LINK_UP if up else EventKind.LINK_DOWN, link)
+        if rerouting is not None:
+            rerouting.link_changed(link)
 
     watch = LinkEvents(fabric, on_change)
+    after = fabric.reroute_ns
+    rerouting = None if after is None else Rerouting(fabric, fleet, events, lambda: watch.lost, after)
     for switch in fleet.kernel.values():
         switch.notify = watch.changed
     watch.start()
+    if rerouting is not None:
+        fleet.expect_routes(rerouting.begin())
     try:
         yield
     finally:
         watch.stop()
+        if rerouting is not None:
+            await rerouting.close()
 
 
 def _save(injector: FaultInjector, settings: Settings) -> None:

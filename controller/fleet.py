@@ -16,7 +16,7 @@ from controller.events import Events
 from controller.fleet_switch import FleetSwitch, reason_of
 from controller.hand_entries import HandEntries
 from controller.kernel_switch import FleetKernelSwitch
-from controller.values import SWITCH_TIMEOUT_S, FleetStatus, SwitchState
+from controller.values import SWITCH_TIMEOUT_S, FleetStatus, Replanned, SwitchState
 from controller.wire_delays import WireDelays
 from topologies.entries import TableEntry, switch_entries
 from topologies.fabric import Fabric, LinkEnd
@@ -115,6 +115,20 @@ class Fleet:
             if isinstance(outcome, BaseException):
                 raise outcome
         return tuple(name for name, done in zip(self.switches, outcomes, strict=True) if not done)
+
+    def expect_routes(self, without: frozenset[str]) -> None:
+        """Before :meth:`start`: switches hold, or are to hold, routes over none of these links."""
+        for switch in self._fabric.switches if without else ():
+            if switch.name in self.switches:
+                self.switches[switch.name].expect_planned(switch_entries(self._fabric, switch, without))
+            else:
+                self.kernel[switch.name].expect_routes(without)
+
+    async def reroute(self, name: str, without: frozenset[str]) -> Replanned:
+        """Have a switch route plain IPv6 over none of these links."""
+        if name in self.kernel:
+            return await self.kernel[name].reroute(without)
+        return await self.switches[name].replan(switch_entries(self._fabric, self._fabric.switch(name), without))
 
     def expect_by_hand(self, changes: Mapping[str, HandEntries]) -> None:
         """Before :meth:`start`: changes by hand that switches hold, or are to hold."""

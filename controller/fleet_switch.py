@@ -6,9 +6,6 @@ a switch that has been restarted is programmed again as soon as it is back. A sw
 during a change counts as lost: what it did of it shows when it answers again. One that is slow but answers is waited
 for, as long as that many requests may take. What cannot be put right is kept as sentences with the switch's state.
 
-A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
-address again that nobody listened on.
-
 Requests of a session are cancelled when the session ends: gRPC raises CancelledError, as if the caller had been
 cancelled. It was the session if its client is not the present one any more.
 """
@@ -31,13 +28,13 @@ from controller.errors import ControllerError
 from controller.events import Events
 from controller.hand_entries import HandEntries
 from controller.p4info import read_p4info
-from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, SwitchState, SwitchStatus
+from controller.p4runtime_address import wait_until_listening
+from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, Replanned, SwitchState, SwitchStatus
 from controller.wire_delays import WireDelays
 from topologies.entries import SwitchEntries, TableEntry
 from topologies.entry_difference import EntryDifference, compare, count
 from topologies.p4_program import P4Program, with_tables
 
-_DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
 TIMEOUT_S = SWITCH_TIMEOUT_S
 _EXCHANGE_TRIALS = 3  # of 10 s each, by finsy's limit of a request
@@ -98,7 +95,7 @@ class FleetSwitch:
     async def run(self) -> None:
         """Keep the switch connected; does not return."""
         while True:
-            await _wait_until_listening(self.address)
+            await wait_until_listening(self.address)
             began = time.monotonic()
             # finsy cancels the task it is used from when it fails, so that must not be this one.
             session = asyncio.create_task(self._session(), name=self.wanted.switch)
@@ -224,6 +221,21 @@ class FleetSwitch:
             await self._change(self._entries(by_hand=by_hand), later=False, purpose="its tables cannot be changed")
             self.by_hand = by_hand
 
+    async def replan(self, planned: SwitchEntries) -> Replanned:
+        """Hold this instead of what was planned before, beside what is there of faults and by hand.
+
+        A switch that is away does when it is back. One that refuses is reconciled, and its state says what is wrong.
+        """
+        async with self._changing:
+            self._planned = planned
+            after = self._entries()
+            changes = len(compare(after, self.wanted))
+            try:
+                return Replanned(changes, await self._change(after, later=True, purpose="its routes are not changed"))
+            except ControllerError:
+                self.wanted = after
+                return Replanned(changes, (await self.reconcile()).state is SwitchState.VERIFIED)
+
     async def _change(self, after: SwitchEntries, *, later: bool, purpose: str) -> bool:
         """Hold these entries, as :meth:`set_faults` says; `purpose` is what an error says is not possible."""
         difference = compare(after, self.wanted)
@@ -313,6 +325,12 @@ class FleetSwitch:
         while self.status.state is not SwitchState.VERIFIED:
             self.changed.clear()
             await self.changed.wait()
+
+    def expect_planned(self, planned: SwitchEntries) -> None:
+        """Before :meth:`run`: hold this from the first session on."""
+        self._planned = planned
+        self.wanted = self._entries()
+        self._set(self.status.state)
 
     def expect_faults(self, entries: Iterable[TableEntry]) -> None:
         """Hold these entries of faults from the first session on."""
@@ -443,25 +461,6 @@ def _options(program: P4Program, device_id: int) -> finsy.SwitchOptions:
 def _parts(program: P4Program) -> tuple[Any, Any]:
     """P4Info and JSON of a program as finsy takes them, though not by its annotations: it need not read files then."""
     return read_p4info(program.p4info), program.json.encode()
-
-
-async def _wait_until_listening(address: str) -> None:
-    """Return when something accepts connections at a gRPC address (unix:PATH or host:port)."""
-    while not await _listens(address):
-        await asyncio.sleep(_DIAL_INTERVAL_S)
-
-
-async def _listens(address: str) -> bool:
-    try:
-        if address.startswith("unix:"):
-            _, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
-        else:
-            host, _, port = address.rpartition(":")
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 def _is_away(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.events import Events
-from controller.values import EventKind, SwitchState, SwitchStatus
+from controller.values import EventKind, Replanned, SwitchState, SwitchStatus
 from mrc_common.link_monitor import LinkMonitor, LinkState
 from topologies.emulation.kernel_programming import KernelRoutes
 from topologies.emulation.namespaces import run_inside
@@ -35,7 +35,8 @@ class FleetKernelSwitch:
 
     def __init__(self, fabric: Fabric, switch: Switch, events: Events | None = None) -> None:
         self.address = f"namespace of {switch.name}"
-        self.status = SwitchStatus(switch.name, SwitchState.CONNECTING, len(kernel_tables(fabric, switch)))
+        self._tables = kernel_tables(fabric, switch)
+        self.status = SwitchStatus(switch.name, SwitchState.CONNECTING, len(self._tables))
         self.changed = asyncio.Event()
         self.notify: Callable[[LinkState], None] = lambda state: None
         self._fabric = fabric
@@ -54,6 +55,7 @@ class FleetKernelSwitch:
         except (OSError, TimeoutError) as error:
             self.failed(f"cannot be looked at: {error}")
             return
+        view.routes.tables = self._tables
         self._view = view
         loop = asyncio.get_running_loop()
         loop.add_reader(view.monitor.fileno(), view.monitor.on_readable)
@@ -89,33 +91,57 @@ class FleetKernelSwitch:
         if watch.changed():
             self._stirred.set()
 
+    def expect_routes(self, without: frozenset[str]) -> None:
+        """Before :meth:`run`: hold routes for plain IPv6 over none of these links."""
+        self._tables = kernel_tables(self._fabric, self._switch, without)
+        self.status = dataclasses.replace(self.status, entries=len(self._tables))
+
+    async def reroute(self, without: frozenset[str]) -> Replanned:
+        """Hold routes for plain IPv6 over none of these links; if the switch is not there yet, when it is."""
+        async with self._lock:
+            before, self._tables = self._tables, kernel_tables(self._fabric, self._switch, without)
+            changes = sum(
+                before.routes.get(prefix) != self._tables.routes.get(prefix)
+                for prefix in before.routes.keys() | self._tables.routes.keys()
+            )
+            self.status = dataclasses.replace(self.status, entries=len(self._tables))
+            if self._view is None:
+                return Replanned(changes, False)
+            self._view.routes.tables = self._tables
+            await self._reconcile_locked(news=False)
+            return Replanned(changes, self.status.state is SwitchState.VERIFIED)
+
     async def reconcile(self) -> SwitchStatus:
         """Read, compare, repair and read again; returns and remembers the outcome."""
         async with self._lock:
-            if self._view is None:
-                self.failed("is not reachable")
-                return self.status
-            try:
-                found = await asyncio.to_thread(self._view.reconcile)
-            except OSError as error:
-                self.failed(f"refused a route: {error.strerror or error}")
-                return self.status
-            if found.absent:
-                names = ", ".join(found.absent)
-                self._set(SwitchState.CONNECTING, problems=(f"{self._switch.name} has no interface {names}",))
-                return self.status
-            problems = tuple(f"{self._switch.name}: {text}" for text in found.problems[:_MAX_PROBLEMS])
-            self._set(
-                SwitchState.FAILED if problems else SwitchState.VERIFIED,
-                repaired=found.repaired,
-                problems=problems,
-                present=found.held,
-                missing=len(found.problems),
-            )
-            if found.repaired and self._programmed:
-                self._events.publish(EventKind.ENTRIES_REPAIRED, self._switch.name, f"{found.repaired} routes")
-            self._programmed = self._programmed or not problems
+            return await self._reconcile_locked(news=True)
+
+    async def _reconcile_locked(self, *, news: bool) -> SwitchStatus:
+        """The same while the lock is held; with `news` repairs are an event."""
+        if self._view is None:
+            self.failed("is not reachable")
             return self.status
+        try:
+            found = await asyncio.to_thread(self._view.reconcile)
+        except OSError as error:
+            self.failed(f"refused a route: {error.strerror or error}")
+            return self.status
+        if found.absent:
+            names = ", ".join(found.absent)
+            self._set(SwitchState.CONNECTING, problems=(f"{self._switch.name} has no interface {names}",))
+            return self.status
+        problems = tuple(f"{self._switch.name}: {text}" for text in found.problems[:_MAX_PROBLEMS])
+        self._set(
+            SwitchState.FAILED if problems else SwitchState.VERIFIED,
+            repaired=found.repaired,
+            problems=problems,
+            present=found.held,
+            missing=len(found.problems),
+        )
+        if found.repaired and self._programmed and news:
+            self._events.publish(EventKind.ENTRIES_REPAIRED, self._switch.name, f"{found.repaired} routes")
+        self._programmed = self._programmed or not problems
+        return self.status
 
     async def verified(self) -> None:
         """Wait until the switch holds what it should."""

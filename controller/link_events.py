@@ -18,6 +18,7 @@ class LinkEvents:
         self._on_change = on_change
         self._links = {addressing.interface_name(fabric, fabric.watched_end(link)): link.name for link in fabric.links}
         self._up = dict.fromkeys(self._links.values(), True)
+        self._had_carrier: set[str] = set()
         self._monitor: LinkMonitor | None = None
 
     def start(self) -> None:
@@ -35,9 +36,16 @@ class LinkEvents:
             self._monitor.close()
             self._monitor = None
 
+    @property
+    def lost(self) -> frozenset[str]:
+        """Links that have lost their carrier: not those of a fabric that is only coming up, which never had it."""
+        return frozenset(link for link in self._had_carrier if not self._up[link])
+
     def changed(self, interface: LinkState) -> None:
         """An interface of this machine, or of a switch that the kernel is, changed, or is gone."""
         link = self._links.get(interface.name)
+        if link is not None and (interface.up or interface.had_carrier):
+            self._had_carrier.add(link)
         if link is not None and self._up[link] != interface.up:
             self._up[link] = interface.up
             self._on_change(link, interface.up)

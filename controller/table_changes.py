@@ -24,7 +24,7 @@ from controller.switch_reader import match_text
 from controller.to_its_end import to_its_end
 from controller.values import EntryWords, HandEntryInfo, TableChange
 from topologies.fabric import Fabric
-from topologies.p4_program import P4Program
+from topologies.p4_program import P4Program, check_reroutes
 
 _FILE = "by_hand.json"
 _LOG = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ class TableChanges:
 
     async def _load_program(self, program: P4Program) -> None:
         async with self._changing:
+            check_reroutes(self._fabric, program.tables(), program.name)
             if program.p4info:
                 self._check_fit(program)
             await self._fleet.change_program(program)

@@ -35,7 +35,7 @@ def encode(entry: Neutral, schema: finsy.P4Schema) -> Entity:
     return finsy.P4ActionProfileGroup(
         entry.profile,
         group_id=entry.group_id,
-        max_size=sum(weight for _, weight in entry.members),  # counts weights (P4Runtime specification, 9.2.2)
+        max_size=schema.action_profiles[entry.profile].max_group_size,  # it cannot change, and the members can
         members=[finsy.P4Member(member_id, weight=weight) for member_id, weight in entry.members],
     )
 

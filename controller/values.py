@@ -99,6 +99,14 @@ class SwitchStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Replanned:
+    """How many entries of a switch other routes change, and whether that is done: if not, when the switch is back."""
+
+    changes: int
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FleetStatus:
     """All switches of a fabric; `ready` when every one of them is verified."""
 
@@ -302,11 +310,12 @@ class EventKind(enum.Enum):
     LINK_DOWN = "link down"
     LINK_UP = "link up"
     DENYLIST_CHANGED = "denylist changed"
+    REROUTED = "rerouted"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that has happened to the fault, switch, link or host `name`, at `at_ns` of CLOCK_MONOTONIC.
+    """Something that has happened to the fault, switch, link, host or plane `name`, at `at_ns` of CLOCK_MONOTONIC.
 
     `number` counts a controller's events; `dropped` those that this subscriber has lost because it did not keep up.
     """

@@ -13,7 +13,7 @@ import errno
 import select
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mrc_common import rtnetlink
 from mrc_common.rtnetlink import LinkMessage
@@ -30,7 +30,8 @@ _DUMP_TIMEOUT_S = 5.0
 class LinkState:
     """An interface of this namespace: kernel index (0: it does not exist), usable (admin up and carrier), MTU.
 
-    It is `plain` while nobody captures there (it would be promiscuous) and it has no queueing discipline.
+    It is `plain` while nobody captures there (it would be promiscuous) and it has no queueing discipline, `had_carrier` if
+    it has its carrier or had it earlier.
     """
 
     name: str
@@ -38,6 +39,7 @@ class LinkState:
     up: bool
     mtu: int = 0
     plain: bool = True
+    had_carrier: bool = field(default=False, compare=False)
 
 
 class LinkMonitor:
@@ -123,7 +125,10 @@ class LinkMonitor:
             usable = message.link_flags & (_IFF_UP | _IFF_LOWER_UP) == _IFF_UP | _IFF_LOWER_UP
             if self._dump_seen is not None:
                 self._dump_seen.add(message.index)
-            self._set(LinkState(message.name, message.index, usable, message.mtu, message.plain))
+            state = LinkState(
+                message.name, message.index, usable, message.mtu, message.plain, usable or message.had_carrier
+            )
+            self._set(state)
         elif message.kind == rtnetlink.RTM_DELLINK:
             self._forget(message.index)
 

@@ -24,6 +24,7 @@ _IFLA_IFNAME = 3
 _IFLA_MTU = 4
 _IFLA_QDISC = 6
 _IFLA_PROMISCUITY = 30
+_IFLA_CARRIER_UP_COUNT = 47
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence number, port
 _LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, device type, index, flags, change mask
 _ATTRIBUTE = struct.Struct("=HH")  # rtattr: length, type
@@ -37,7 +38,8 @@ class LinkMessage:
     """A netlink message: its type and flags and, if it is about a link or its queueing discipline, what it says of it.
 
     `link_flags` are IFF_*; `name` is None and `mtu` 0 where the message has none. `plain` is False where it says that
-    somebody captures at the link, or that it has a queueing discipline. Of RTM_NEWQDISC and RTM_DELQDISC only the index
+    somebody captures at the link, or that it has a queueing discipline, `had_carrier` True where it says that the link
+    has had its carrier at some time. Of RTM_NEWQDISC and RTM_DELQDISC only the index
     is of use.
     """
 
@@ -49,6 +51,7 @@ class LinkMessage:
     name: str | None = None
     mtu: int = 0
     plain: bool = True
+    had_carrier: bool = False
 
 
 def get_link(index: int, flags: int) -> bytes:
@@ -75,7 +78,7 @@ def _link(kind: int, flags: int, body: bytes) -> LinkMessage:
     family, _type, index, link_flags, _change = _LINK.unpack_from(body)  # as of a discipline, as far as the index
     if kind in (RTM_NEWQDISC, RTM_DELQDISC):
         return LinkMessage(kind, flags, family, index)
-    name, mtu, plain = None, 0, True
+    name, mtu, plain, had_carrier = None, 0, True, False
     at = _LINK.size
     while at + _ATTRIBUTE.size <= len(body):
         length, what = _ATTRIBUTE.unpack_from(body, at)
@@ -88,10 +91,12 @@ def _link(kind: int, flags: int, body: bytes) -> LinkMessage:
             (mtu,) = _NUMBER.unpack(value)
         elif what & _TYPE_BITS == _IFLA_PROMISCUITY and len(value) == _NUMBER.size:
             plain = plain and _NUMBER.unpack(value) == (0,)
+        elif what & _TYPE_BITS == _IFLA_CARRIER_UP_COUNT and len(value) == _NUMBER.size:
+            had_carrier = _NUMBER.unpack(value) != (0,)
         elif what & _TYPE_BITS == _IFLA_QDISC:
             plain = plain and value.split(b"\0", 1)[0] in _NO_DISCIPLINE
         at += _padded(length)
-    return LinkMessage(kind, flags, family, index, link_flags, name, mtu, plain)
+    return LinkMessage(kind, flags, family, index, link_flags, name, mtu, plain, had_carrier)
 
 
 def _padded(length: int) -> int:

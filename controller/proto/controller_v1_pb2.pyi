@@ -623,6 +623,7 @@ class Event(_message.Message):
         LINK_UP: _ClassVar[Event.Kind]
         DENYLIST_CHANGED: _ClassVar[Event.Kind]
         FAULT_CHANGED: _ClassVar[Event.Kind]
+        REROUTED: _ClassVar[Event.Kind]
     KIND_UNSPECIFIED: Event.Kind
     SUBSCRIBED: Event.Kind
     FAULT_ADDED: Event.Kind
@@ -635,6 +636,7 @@ class Event(_message.Message):
     LINK_UP: Event.Kind
     DENYLIST_CHANGED: Event.Kind
     FAULT_CHANGED: Event.Kind
+    REROUTED: Event.Kind
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_NS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]

@@ -188,13 +188,14 @@ def program_for(fabric: Fabric, p4: Path | None) -> P4Program:
 
     What the compiler warns of is printed, and what the program has no tables for.
     """
-    from topologies.p4_program import fabric_program, left_out, read_program
+    from topologies.p4_program import check_reroutes, fabric_program, left_out, read_program
 
     if p4 is None:
         note_edits()
     program = read_program(p4) if p4 is not None else fabric_program()
     for warning in program.warnings:
         click.echo(warning, err=True)
+    check_reroutes(fabric, program.tables(), program.name)
     if note := left_out(fabric, program):
         click.echo(f"Warning: {note}.", err=True)
     return program

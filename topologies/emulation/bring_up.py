@@ -59,7 +59,7 @@ from topologies.emulation.wire_kind import WireKind
 from topologies.emulation.wires import FabricWires
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd, Switch
-from topologies.p4_program import P4Program, fabric_program, remember_source
+from topologies.p4_program import P4Program, check_reroutes, fabric_program, remember_source
 
 if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
@@ -169,7 +169,7 @@ def emulated(
     requirements.check(switch=kind.value, kernel_switches=bool(fabric.kernel_switches))
     wires_kind = _wire_kind(wire)
     wires.check(kind, wires_kind)
-    runs = _program(program)
+    runs = _program(program, fabric)
     run = RunDirectory(fabric.name)
     with contextlib.ExitStack() as stack:
         stack.enter_context(deferred_signals.orderly())
@@ -190,9 +190,10 @@ def _selection(switch: SwitchKind | SwitchSelection | str) -> SwitchSelection:
     return SwitchSelection.parse(switch if isinstance(switch, str) else switch.value)
 
 
-def _program(wanted: P4Program | None) -> P4Program:
+def _program(wanted: P4Program | None, fabric: Fabric) -> P4Program:
     try:
         program = wanted or fabric_program()
+        check_reroutes(fabric, program.tables(), program.name)
     except FabricError as error:
         raise EmulationError(str(error)) from None
     if not program.p4info:

@@ -15,7 +15,7 @@ import { Training } from "./training.js";
 import { plural, showRate } from "./format.js";
 
 const DRAW_MS = 100;
-const SIGNS = { "link down": "✕", "link up": "✓", paths: "✕", recovered: "✓", "fault active": "!", "fault cleared": "✓", crash: "✕", timeouts: "✕", failed: "✕", "switch lost": "✕", action: "$", transfer: "⇄" };
+const SIGNS = { "link down": "✕", "link up": "✓", paths: "✕", recovered: "✓", "fault active": "!", "fault cleared": "✓", crash: "✕", timeouts: "✕", failed: "✕", "switch lost": "✕", rerouted: "↷", action: "$", transfer: "⇄" };
 const model = new Model();
 const inspector = new Inspector(model, byId("selected"));
 const fabric = new FabricView(model, byId("planes"), select);
