@@ -30,8 +30,8 @@ _DUMP_TIMEOUT_S = 5.0
 class LinkState:
     """An interface of this namespace: kernel index (0: it does not exist), usable (admin up and carrier), MTU.
 
-    It is `plain` while nobody captures there (it would be promiscuous) and it has no queueing discipline, `had_carrier` if
-    it has its carrier or had it earlier.
+    It is `plain` while nobody captures there (it would be promiscuous) and it has no queueing discipline, and
+    `had_carrier` if it has its carrier or had it earlier.
     """
 
     name: str

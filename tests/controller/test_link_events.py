@@ -48,6 +48,22 @@ def test_a_link_change_is_reported_once(watch: LinkEvents, changes: list[tuple[s
     assert changes == [(LINK.name, False), (LINK.name, True)]
 
 
+def test_only_a_link_that_had_its_carrier_has_lost_it(watch: LinkEvents) -> None:
+    """One of a fabric that comes up is down at first."""
+    watch.changed(state(interface(LINK), False))
+    assert watch.lost == frozenset()
+    watch.changed(state(interface(LINK), True))
+    assert watch.lost == frozenset()
+    watch.changed(state(interface(LINK), False))
+    assert watch.lost == {LINK.name}
+    watch.changed(state(interface(LINK), True))
+    watch.changed(state(interface(LINK), False, index=0))
+    assert watch.lost == {LINK.name}, "it is gone altogether"
+    other = FABRIC.links[1]
+    watch.changed(LinkState(interface(other), 8, False, had_carrier=True))
+    assert watch.lost == {LINK.name, other.name}, "it had its carrier before anybody looked"
+
+
 def test_a_removed_interface_counts_as_down(watch: LinkEvents, changes: list[tuple[str, bool]]) -> None:
     watch.changed(state(interface(LINK), False, index=0))
     assert changes == [(LINK.name, False)]
@@ -106,3 +122,24 @@ def test_a_link_that_is_down_at_the_start_is_reported() -> None:
     finally:
         subprocess.run(["ip", "link", "del", name], check=True)
     assert changes == [(fabric.links[0].name, False)]
+
+
+@pytest.mark.root
+def test_a_link_that_lost_its_carrier_before_the_start_is_known() -> None:
+    fabric = multi_plane_clos(f"ce{os.getpid() % 10000}", planes=1, t0=1, t1=0, hosts=1)
+    name = interface(fabric.links[0], fabric)
+
+    async def lost() -> frozenset[str]:
+        watch = LinkEvents(fabric, lambda link, up: None)
+        watch.start()
+        watch.stop()
+        return watch.lost
+
+    subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}x"], check=True)
+    try:
+        assert asyncio.run(lost()) == frozenset(), "it has never been up"
+        for one, state in ((name, "up"), (f"{name}x", "up"), (name, "down")):
+            subprocess.run(["ip", "link", "set", one, state], check=True)
+        assert asyncio.run(lost()) == {fabric.links[0].name}
+    finally:
+        subprocess.run(["ip", "link", "del", name], check=True)

@@ -47,6 +47,12 @@ def test_links_are_plain_while_nobody_watches_or_shapes_them(watchers, disciplin
     assert message.plain is plain
 
 
+@pytest.mark.parametrize("ups", [0, 1, 7])
+def test_links_say_whether_they_ever_had_their_carrier(ups):
+    (message,) = rtnetlink.parse(link(rtnetlink.RTM_NEWLINK, more=[("IFLA_CARRIER_UP_COUNT", ups)]))
+    assert message.had_carrier is (ups > 0)
+
+
 def test_news_of_disciplines_name_their_link():
     message = tcmsg()
     message["header"]["type"] = rtnetlink.RTM_NEWQDISC
