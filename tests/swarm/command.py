@@ -94,6 +94,7 @@ def describe(scenario: Scenario) -> None:
         f"{f'{fabric.t2_count} T2, ' if fabric.t2_count else ''}{len(fabric.nics)}"
         f" NICs, {fabric.links[0].rate_bps / 1e9:g} Gb/s, {scenario.delay} ns a link,"
         f" queues of {scenario.queues.max_packets} packets{', flow control' if fabric.queues.pfc else ''},"
+        f"{f' reroutes after {fabric.reroute_ns} ns,' if fabric.reroute_ns else ''}"
         f" round trip {scenario.fit.round_trip} ns"
     )
     used = {write.pair for write in scenario.writes}

@@ -34,6 +34,7 @@ from tests.swarm.oracle import (
     untouched_share,
 )
 from tests.swarm.queue_pair_ends import Posted, QueuePairEnd
+from tests.swarm.rerouted_impairment import longest_rerouted_impairment
 from tests.swarm.scenario import FOREVER, PlannedPair, Scenario
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.controller_down import ControllerDown
@@ -84,7 +85,9 @@ class Verdicts:
         pair, silent = self._scenario.pairs[number], silences(faults, number)
         once = 1024 << attributes.timeout
         if pair.kind is not QpType.MRC:  # one path or any, whether or not it works
-            longest = longest_impairment(fabric, faults, pair.first, pair.second, once, silent)
+            rerouted = fabric.reroute_ns is not None and pair.kind is not QpType.UET  # whose paths are MRC's
+            impairment = longest_rerouted_impairment if rerouted else longest_impairment
+            longest = impairment(fabric, faults, pair.first, pair.second, once, silent)
             if pair.kind is QpType.UET:  # which obeys a controller
                 longest = max(longest, longest_separation(fabric, faults, pair.first, pair.second, once, 0, silent))
             return longest >= once * attributes.retry_count

@@ -73,6 +73,7 @@ def plain(seed: int) -> Scenario:
     if generator(seed, "pfc").random() < 0.1:
         fabric = replace(fabric, queues=replace(fabric.queues, pfc=True))
         queues = default_queues(with_headroom(fabric, delay))
+    fabric = replace(fabric, reroute_ns=_reroute(generator(seed, "reroute")))
     fit = timing(fabric, delay, queues.max_packets)
     pairs = tuple(_pair(rng, fabric, fit) for _ in range(rng.choice((1, 2, 3, 5, 12))))
     busy = rng.choice((5, 30, 30, 120))
@@ -86,6 +87,10 @@ def plain(seed: int) -> Scenario:
     faults += _denials(generator(seed, "denials"), fabric, pairs)
     faults.sort(key=lambda fault: fault.start)
     return Scenario(seed, fabric, delay, queues, fit, pairs, writes, tuple(faults))
+
+
+def _reroute(rng: random.Random) -> int | None:
+    return rng.choice((10_000, 50_000, 500_000)) if rng.random() < 0.4 else None
 
 
 def _three_tiers(rng: random.Random, like: Fabric) -> Fabric:

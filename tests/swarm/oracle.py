@@ -81,7 +81,7 @@ def longest_impairment(
     spans = [
         (planned.start, planned.end)
         for planned in faults
-        if any(end in ends and _harms(wrong) for end, wrong in _channels(fabric, planned))
+        if any(end in ends and harms(wrong) for end, wrong in channels(fabric, planned))
     ]
     spans += also
     return max((end - start for start, end in merge(spans, gap)), default=0)
@@ -91,13 +91,13 @@ def touched(fabric: Fabric, faults: Iterable[ScenarioFault], nic: str) -> bool:
     """Whether any fault loses, corrupts or blocks anything on the channels between `nic` and its T0s."""
     ends = {end for link in fabric.links_of(nic) for end in (link.lower, link.upper)}
     for planned in faults:
-        for end, wrong in _channels(fabric, planned):
-            if end in ends and _harms(wrong):
+        for end, wrong in channels(fabric, planned):
+            if end in ends and harms(wrong):
                 return True
     return False
 
 
-def _channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[LinkEnd, _Harm], ...]:
+def channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[LinkEnd, _Harm], ...]:
     """What is wrong with channels; nothing, when paths are only denied, or it is hosts that something befalls."""
     return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else tuple(_harms_of(fabric, planned.fault))
 
@@ -115,7 +115,7 @@ def _harms_of(fabric: Fabric, fault: Fault) -> Iterator[tuple[LinkEnd, _Harm]]:
         yield from ((end, _Harm(one_path=True)) for end in effect.tables.sources)
 
 
-def _harms(wrong: _Harm) -> bool:
+def harms(wrong: _Harm) -> bool:
     return bool(wrong.loss or wrong.corrupts or wrong.one_path or wrong.class_loss)
 
 
@@ -154,11 +154,11 @@ def _gone(
     for planned in faults:
         if isinstance(planned.fault, Denied) and (source, target, ev) in planned.fault.routes:
             spans.append((planned.start, planned.end))
-        for end, wrong in _channels(fabric, planned):
+        for end, wrong in channels(fabric, planned):
             if end in ends and (_swallows(wrong) or _path_gone(planned, end, source, ev)):
                 spans.append((planned.start, planned.end))
                 break
-        if attempts and _loss(_channels(fabric, planned), ends) ** attempts > _BAD_LUCK:
+        if attempts and _loss(channels(fabric, planned), ends) ** attempts > _BAD_LUCK:
             spans.append((planned.start, planned.end))
     return spans
 
@@ -188,7 +188,7 @@ def dead_spans(
         (planned.start, planned.end)
         for planned in faults
         if not isinstance(planned.fault, Intermittent)
-        for end, wrong in _channels(fabric, planned)
+        for end, wrong in channels(fabric, planned)
         if end in ends
         and (
             wrong.loss >= 1.0
@@ -211,7 +211,7 @@ def most_hit(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str) ->
 
 def _untouched(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str) -> Iterator[list[bool]]:
     """By direction and plane: of each path, whether no fault ever hit it."""
-    hit = {end for planned in faults for end, _ in _channels(fabric, planned)}
+    hit = {end for planned in faults for end, _ in channels(fabric, planned)}
     for source, target in ((a, b), (b, a)):
         denied = {route for planned in faults if isinstance(planned.fault, Denied) for route in planned.fault.routes}
         by_plane: dict[int, list[bool]] = {}

@@ -10,6 +10,7 @@ import pytest
 
 from mrc_common.p4_match import GroupRef, MemberRef
 from tests.topologies.random_fabrics import random_fabric, three_tiers
+from tests.topologies.reachability import reachable
 from tests.topologies.walk import Walker
 from topologies import addressing
 from topologies.clos import multi_plane_clos
@@ -37,21 +38,6 @@ def dead_links(rng: random.Random, fabric: Fabric) -> frozenset[str]:
     return frozenset(link.name for link in fabric.links if rng.random() < share)
 
 
-def reachable(fabric: Fabric, source: FabricNic, plane: int, dead: frozenset[str]) -> set[str]:
-    """NICs that an up-and-down path of live links leads to, found without tables."""
-    live = [link for link in fabric.links if link.plane == plane and link.name not in dead]
-    first = next((link.upper.node for link in live if link.lower.node == source.name), None)
-    if first is None:
-        return set()
-    up = {first}
-    for _ in range(2):
-        up |= {link.upper.node for link in live if link.lower.node in up}
-    down = set(up)
-    for _ in range(3):
-        down |= {link.lower.node for link in live if link.upper.node in down}
-    return down & set(fabric.nic_names)
-
-
 def ends(walker: Walker, source: FabricNic, target: FabricNic, plane: int) -> Iterator[list[str]]:
     link = walker.fabric.nic_link(source, plane)
     assert link is not None
@@ -66,7 +52,7 @@ def test_pairs_that_can_are_reached_over_live_links_alone_and_others_have_no_way
     walker = Walker(fabric, dead)
     for source in fabric.nics:
         for plane in range(fabric.planes):
-            there = reachable(fabric, source, plane, dead)
+            there = reachable(fabric, source.name, plane, dead)
             link = fabric.nic_link(source, plane)
             if link is None or link.name in dead:
                 continue
