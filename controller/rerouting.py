@@ -20,11 +20,11 @@ from typing import Protocol
 
 from controller.events import Events
 from controller.values import EventKind, Replanned
-from mrc_common.units import counted, show_time
+from mrc_common.units import show_time
 from topologies.fabric import Fabric
+from topologies.reroute_words import in_words
 
 _LOG = logging.getLogger(__name__)
-_NAMED = 4  # links that an event names
 
 
 class Switches(Protocol):
@@ -132,8 +132,5 @@ class _Plane:
 
     def outcome(self, now: int) -> str:
         """What a reroute did that is done `now`, in words."""
-        links = sorted(self.goal)
-        more = f" and {len(links) - _NAMED} more" if len(links) > _NAMED else ""
-        which = f"without {', '.join(links[:_NAMED])}{more}" if links else "over all links"
-        what = f"{which}: {counted(self.changes, 'entry', 'entries')} in {show_time(now - self.began_at)}"
+        what = f"{in_words(self.goal, self.changes)} in {show_time(now - self.began_at)}"
         return f"{what}; later {', '.join(sorted(self.away))}, which cannot be reached" if self.away else what

@@ -20,7 +20,14 @@ from mrc_common.units import show_rate, show_time
 from mrc_host.verbs_types import PathReason, PathState
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.workloads import Ranks
-from mrc_lab.experiments.running.recording import FLOW_COUNTERS, FaultSpan, PathRecord, PortRecord, Recording
+from mrc_lab.experiments.running.recording import (
+    FLOW_COUNTERS,
+    FaultSpan,
+    PathRecord,
+    PortRecord,
+    Recording,
+    RerouteRecord,
+)
 
 RECOVERED = 0.95  # of the usual throughput
 _BAD = PathState.ASSUMED_BAD.value
@@ -54,7 +61,8 @@ class Aftermath:
     `left` are the paths that were taken out of use while it lasted. Of those that were out of use at its repair
     (`out`), `back` are those that came back, when they first did. `ports` came up after the repair. `resent` and
     `timeouts` count packets retransmitted and timeouts from the repair until throughput had recovered. `meanwhile` are
-    numbers of other faults that were there in that time.
+    numbers of other faults that were there in that time. At `avoided` switches had routes around its links, at
+    `restored` over them again (None: never).
     """
 
     fault: FaultSpan
@@ -66,6 +74,8 @@ class Aftermath:
     resent: int
     timeouts: int
     meanwhile: tuple[int, ...]
+    avoided: int | None = None
+    restored: int | None = None
 
     @property
     def last_back(self) -> int | None:
@@ -84,9 +94,10 @@ def _aftermath(case: Case, recording: Recording, number: int) -> Aftermath:
     fault = recording.faults[number - 1]
     end = recording.end if fault.until is None else fault.until
     left = tuple(p for p in recording.paths if p.new == _BAD != p.old and fault.at <= p.time <= end)
+    avoided, restored = _rerouted(recording.reroutes, fault)
     if fault.until is None:
         throughput = _throughput(case, recording, fault, None)
-        return Aftermath(fault, left, (), (), (), throughput, 0, 0, ())
+        return Aftermath(fault, left, (), (), (), throughput, 0, 0, (), avoided)
     out, back = _out_and_back(recording.paths, end)
     ports = tuple(p for p in recording.ports if p.up and p.time >= end and _was_down(recording.ports, p, end))
     waited = recording.end if len(back) < len(out) else max(_times(back, ports), default=end)
@@ -98,7 +109,21 @@ def _aftermath(case: Case, recording: Recording, number: int) -> Aftermath:
         for n, other in enumerate(recording.faults, 1)
         if n != number and other.at < max(over, waited) and (other.until is None or other.until > end)
     )
-    return Aftermath(fault, left, out, back, ports, throughput, resent, timeouts, meanwhile)
+    return Aftermath(fault, left, out, back, ports, throughput, resent, timeouts, meanwhile, avoided, restored)
+
+
+def _rerouted(reroutes: Sequence[RerouteRecord], fault: FaultSpan) -> tuple[int | None, int | None]:
+    """When switches first had routes without a link of a fault, and then with all of them again."""
+
+    def about(one: RerouteRecord) -> bool:
+        named = {word.rstrip(",:") for word in one.text.split()}
+        return not named.isdisjoint(fault.links)
+
+    avoiding = next((one for one in reroutes if one.time >= fault.at and about(one)), None)
+    if avoiding is None or fault.until is None:
+        return (None if avoiding is None else avoiding.time), None
+    later = (one for one in reroutes if one.time >= max(fault.until, avoiding.time) and one.plane == avoiding.plane)
+    return avoiding.time, next((one.time for one in later if not about(one)), None)
 
 
 def _out_and_back(paths: Sequence[PathRecord], repaired: int) -> tuple[tuple[PathRecord, ...], tuple[PathRecord, ...]]:
@@ -168,8 +193,12 @@ def sentences(found: Aftermath, recording: Recording) -> Iterator[str]:
         yield f"Throughput was {show_rate(rate.usual)} before, {show_rate(rate.lowest)} at the lowest while it lasted."
     if found.left:
         yield f"{_paths(len(found.left))} taken out of use {_span(found.left)} ({_reasons(found.left)})."
+    if found.avoided is not None:
+        yield f"Switches had routes around it {show_time(found.avoided - fault.at)} after it began."
     if fault.until is None:
         return
+    if found.restored is not None:
+        yield f"They had routes over it again {show_time(found.restored - fault.until)} after the repair."
     if found.out:
         yield from _return(found, recording, fault.until)
     if found.ports:

@@ -115,6 +115,7 @@ def _events(recording: Recording) -> Iterable[Sequence[object]]:
         rows.append((fault.at, "fault begins", "", "", "", "", "", "", "", fault.label, ""))
         if fault.until is not None:
             rows.append((fault.until, "fault ends", "", "", "", "", "", "", "", fault.label, ""))
+    rows += [(one.time, "reroute", "", "", "", "", one.plane, "", "", one.text, "") for one in recording.reroutes]
     return sorted(rows, key=lambda row: int(str(row[0])))
 
 

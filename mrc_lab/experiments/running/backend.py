@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from mrc_host.verbs.context import Context
 from mrc_host.verbs_types import QpAttributes
 from mrc_lab.experiments.files.faults import PlannedFault
-from mrc_lab.experiments.running.recording import Fidelity, Samples
+from mrc_lab.experiments.running.recording import Fidelity, RerouteRecord, Samples
 from mrc_lab.workloads.collectives import PacingSettings
 from topologies.fabric import Fabric
 
@@ -57,6 +57,9 @@ class Backend(Protocol):
 
     async def check_faults(self, over: int) -> list[str]:
         """After a run that was `over` then: sentences on those not made as planned; `fidelity` judges their times."""
+
+    def reroutes(self) -> Sequence[RerouteRecord]:
+        """When switches routed around links, or over them again; times as of :meth:`now`."""
 
     @property
     def channels(self) -> tuple[str, ...]:

@@ -28,12 +28,12 @@ from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.flow_checks import expected_flows
 from mrc_lab.experiments.files.model import Case, case_prefix
 from mrc_lab.experiments.files.workloads import SizedFlows
-from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters, switch_management
+from mrc_lab.experiments.running import fault_times, machine_delays, reroute_events, switch_counters, switch_management
 from mrc_lab.experiments.running.fault_times import Deviation, FaultTimes
 from mrc_lab.experiments.running.fidelity import FidelityWatch
 from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.queue_samples import QueueSampler
-from mrc_lab.experiments.running.recording import Fidelity, Samples
+from mrc_lab.experiments.running.recording import Fidelity, RerouteRecord, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
 from mrc_lab.experiments.running.signal_samples import SignalSampler
 from mrc_lab.fabric import event_traces
@@ -75,6 +75,9 @@ class EmulatedBackend:
         faults = [scaled_fault(planned.fault, rate_scale) for planned in case.faults]
         self._losing = losing_switches(world.fabric, faults)
         self._lost: dict[str, int] = {}
+        self._reroutes: list[RerouteRecord] = []
+        if world.fabric.reroute_ns is not None:
+            stack.enter_context(reroute_events.followed(controller, self._reroutes.append))
         self._ordered: dict[str, FaultTimes] = {}  # by the controller's id
         self._deviations: tuple[Deviation, ...] = ()  # of faults from their times
         self.rate_scale = rate_scale
@@ -122,6 +125,10 @@ class EmulatedBackend:
         if self.now() > begin and faults:
             raise ExperimentError("the controller was too slow to take the faults", "Is the machine busy? Try again.")
         return begin
+
+    def reroutes(self) -> Sequence[RerouteRecord]:
+        """As the controller has reported them so far."""
+        return self._reroutes
 
     async def check_faults(self, over: int) -> list[str]:
         """Sentences on faults that could not be made in a run that was `over` then; their times are for `fidelity`.

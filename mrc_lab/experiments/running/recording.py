@@ -137,6 +137,15 @@ class PortRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RerouteRecord:
+    """At `time` the switches of a plane had routes over other links, `text` says which (`topologies.reroute_words`)."""
+
+    time: int
+    plane: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class FaultSpan:
     """A fault as it was: what, on which links, from when to when (`until` None: to the end of the run).
 
@@ -231,6 +240,7 @@ class Recording:
     warnings: tuple[str, ...] = ()
     tasks: tuple[TaskRecord, ...] = ()
     flow_records: tuple[FlowRecord, ...] = ()
+    reroutes: tuple[RerouteRecord, ...] = ()
 
     @property
     def end(self) -> int:

@@ -356,6 +356,7 @@ class _CaseRun:
             signal_samples=np.array(self._signal_rows, dtype=np.int64) if self._signal_rows else None,
             tasks=tuple(tasks),
             flow_records=tuple(sized),
+            reroutes=tuple(replace(one, time=one.time - begin) for one in backend.reroutes() if one.time >= begin),
         )
 
     def _flow_record(self, record: FlowRecord, first: int) -> FlowRecord:

@@ -22,7 +22,7 @@ from mrc_lab.experiments.files.transport import fitted_settings
 from mrc_lab.experiments.running import switch_counters
 from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.experiments.running.queue_samples import QueueSampler
-from mrc_lab.experiments.running.recording import SIGNAL_COUNTERS, Fidelity, Samples
+from mrc_lab.experiments.running.recording import SIGNAL_COUNTERS, Fidelity, RerouteRecord, Samples
 from mrc_lab.experiments.running.signal_samples import SignalSampler
 from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.entities import CounterValue
@@ -34,6 +34,7 @@ from simulation.program_counters import ProgramCounters
 from simulation.world import SimulatedWorld, load_program
 from topologies.fabric import Fabric
 from topologies.p4_program import read_program
+from topologies.reroute_words import in_words
 
 T = TypeVar("T")
 _SIGNALS = tuple(f"{name}_packets" for name in SIGNAL_COUNTERS)
@@ -89,6 +90,11 @@ class SimulatedBackend:
             until = None if fault.until is None else begin + fault.until
             self._world.faults.add(fault.fault, at=begin + fault.at, until=until)
         return begin
+
+    def reroutes(self) -> Sequence[RerouteRecord]:
+        """Those of the world."""
+        done = self._world.rerouting.done if self._world.rerouting is not None else ()
+        return [RerouteRecord(one.time, one.plane, in_words(one.without, one.changes)) for one in done]
 
     async def check_faults(self, over: int) -> list[str]:
         """They cannot fail."""

@@ -152,6 +152,8 @@ def _faults_and_paths(writer: TrackWriter, path: Path, base: int, paths: bool) -
             elif kind == "fault ends":
                 since = began.get(row["reason"]) or [base]
                 lanes.slice(since.pop(0), time, row["reason"])
+            elif kind == "reroute":
+                writer.instant(writer.track(f"routes of plane {int(row['plane'])}", faults), time, row["reason"])
             elif kind == "path" and paths:
                 host = writer.track(row["host"])
                 pair = writer.track(f"queue pair {int(row['qpn']):#x} ({row['flow']})", host)

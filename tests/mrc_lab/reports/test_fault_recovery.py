@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.experiments.files import load_text
-from mrc_lab.experiments.running.recording import FaultSpan, PathRecord, PortRecord, Recording
+from mrc_lab.experiments.running.recording import FaultSpan, PathRecord, PortRecord, Recording, RerouteRecord
 from mrc_lab.reports.fault_recovery import Aftermath, aftermaths, sentences
 from mrc_lab.reports.report import write_report
 from mrc_lab.reports.summary import circumstances, summarize
@@ -132,3 +132,16 @@ def test_the_report_has_a_paragraph_per_fault_and_counts_omitted_ones(tmp_path: 
     assert report.count("<b>After fault ") == 8
     assert "h1&gt;h3 EV 3 plane 0" in report
     assert "The first 8 of 10 faults" in report
+
+
+def test_reroutes_around_the_links_of_a_fault_are_told() -> None:
+    other = RerouteRecord(41_000, 1, "without t0-0:t1-0@p1: 7 entries")
+    around = RerouteRecord(45_000, 0, "without h2@p0, t0-0:t1-0@p0: 7 entries in 5 ms")
+    still = RerouteRecord(61_000, 0, "without t0-0:t1-0@p0: 2 entries")
+    again = RerouteRecord(68_000, 0, "over all links: 7 entries")
+    made = recording(DIP, paths=(), ports=(), faults=(FAULT,), reroutes=(other, around, still, again))
+    assert "Switches had routes around it 5 us after it began. They had routes over it again 8 us after" in text(made)
+    assert "Switches" not in text(recording(DIP, paths=(), ports=(), faults=(FAULT,), reroutes=(other, again)))
+    for_good = replace(FAULT, until=None)
+    told = text(recording(DIP, paths=(), ports=(), faults=(for_good,), reroutes=(around,)))
+    assert told.endswith("Switches had routes around it 5 us after it began.")

@@ -4,6 +4,7 @@ import resource
 import pytest
 
 from mrc_common.written_files import naming, write_text
+from mrc_lab.experiments.running.recording import RerouteRecord
 from mrc_lab.reports.tables import write_tables
 from tests.mrc_lab.reports.recordings import recording
 
@@ -50,3 +51,10 @@ def test_a_full_disk_is_reported_with_the_file(tmp_path):
             file.write("more than ten bytes, noticed when it is closed")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_reroutes_are_events_of_their_plane(tmp_path):
+    reroute = RerouteRecord(45_500, 1, "without t0-0:t1-0@p1: 7 entries")
+    write_tables(recording(reroutes=(reroute,)), tmp_path)
+    (row,) = (row for row in rows(tmp_path / "events.csv") if row["event"] == "reroute")
+    assert (row["time_ns"], row["plane"], row["reason"]) == ("45500", "1", reroute.text)

@@ -113,3 +113,15 @@ def test_the_copy_in_the_result_runs_again(tmp_path: Path) -> None:
     result = run_and_report(experiment, "sim", 1, tmp_path / "results")
     again = load_file(result.folder / "experiment.yaml")
     assert build_fabric(again.cases[0].fabric) == build_fabric(experiment.cases[0].fabric)
+
+
+@pytest.mark.parametrize(
+    ("own", "beside", "expected"),
+    [("", "", None), ("reroute: 5ms\n", "", 5_000_000), ("reroute: 5ms\n", ", reroute: 50us", 50_000)],
+)
+def test_a_time_to_reroute_is_laid_over_that_of_the_file(
+    tmp_path: Path, own: str, beside: str, expected: int | None
+) -> None:
+    (tmp_path / "mine.yaml").write_text(f"name: mine\nplanes: 2\nt0: 2\nt1: 2\nhosts: 4\n{own}")
+    (case,) = loaded(tmp_path, f"{{file: mine.yaml{beside}}}").cases
+    assert build_fabric(case.fabric).reroute_ns == expected

@@ -175,3 +175,24 @@ def test_switch_drops_are_reported_per_link_direction():
     dropped = run(case_of(WRITE, transport="{type: rc, qps: 4}", faults=faults)).drops
     assert dropped
     assert all(reason.startswith("port down, t0-1:t1-") for reason in dropped), dropped
+
+
+@pytest.mark.parametrize("kind", ["rc", "rc_sr", "rc_ar"])
+def test_reroutes_are_recorded_and_let_a_flow_on_one_path_go_on(kind):
+    head = "fabric: {{planes: 1, t0: 2, t1: 2, hosts: 4, rate: 100G{}}}\ntransport: {{type: {}}}\n"
+    text = (
+        "workload: {kind: write_bw, pairs: h1>h3, message: 64K, total: 2M}\nduration: 20ms\n"
+        "faults:\n  - {kind: power_off, at: 20us, until: 5ms, switch: t1-0@p0}\n"
+        "  - {kind: link_down, at: 6ms, link: 't0-0:t1-1@p0'}\n"
+    )
+    (case,) = load_text(head.format(", reroute: 50us", kind) + text, name="x").cases
+    recording = run(case)
+    assert recording.errors == ()
+    assert len(recording.messages) == 32
+    assert all(message.ok for message in recording.messages)
+    both = "t0-0:t1-0@p0, t0-1:t1-0@p0"
+    assert [(one.time, one.plane, one.text) for one in recording.reroutes[:1]] == [
+        (70_000, 0, f"without {both}: 14 entries")
+    ]
+    (case,) = load_text(head.format("", kind) + text, name="x").cases
+    assert run(case).reroutes == ()

@@ -6,10 +6,12 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.verbs_types import QpAttributes
+from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running import scaling
 from mrc_lab.experiments.running.scaling import scaled_attributes, scaled_fabric, scaled_fault
 from tests.mrc_lab.experiments.running.cases import case_of
 from topologies.clos import multi_plane_clos
+from topologies.fabric_checks import MAX_REROUTE_NS
 from topologies.faults.delay import Delay
 from topologies.faults.flap import Flap
 from topologies.faults.loss import Loss
@@ -97,3 +99,10 @@ def test_with_flow_control_ack_timeouts_exceed_the_delay_behind_pauses():
     waits_ns = 1024 << scaled_attributes({}, paused, 1.0).timeout
     held = paused.queues.bytes_at(paused.queues.pfc_xoff + paused.queues.pfc_headroom, 50_000_000, paused.mtu)
     assert waits_ns > 4 * 4 * held * 8 * 10**9 / 50_000_000  # four ports' worth before a packet, four times
+
+
+def test_the_time_to_reroute_scales_as_all_times_of_the_network():
+    text = "fabric: {hosts: 2, rate: 100G, reroute: 50us}\nworkload: {kind: write_bw, pairs: [h1>h2]}\nduration: 1ms\n"
+    (case,) = load_text(text).cases
+    assert scaled_fabric(case, 1e-3).reroute_ns == 50 * MS
+    assert scaled_fabric(case, 1e-6).reroute_ns == MAX_REROUTE_NS

@@ -360,3 +360,13 @@ def test_the_demo_s_steps_have_their_computing_inside(tmp_path):
     assert [(time, name) for time, name, _ in found.instants("training over mrc")] == [
         (7_600_000_000, "link_down: h1@p0")
     ]
+
+
+def test_reroutes_are_instants_of_their_plane(tmp_path):
+    (tmp_path / "events.csv").write_text(
+        "time_ns,event,host,flow,qpn,ev,plane,old,new,reason\n5,reroute,,,,,1,,,without h1@p1: 2 entries\n"
+    )
+    (tmp_path / "links.csv").write_text("begin_ns,end_ns,link,direction,bytes,lost\n")
+    (tmp_path / "completions.csv").write_text("flow,began_ns,ended_ns,bytes,ok\n")
+    convert([tmp_path], tmp_path / "out")
+    assert ("faults", "routes of plane 1") in Decoded(tmp_path / "out").tracks
