@@ -28,7 +28,7 @@ from controller.injector import FaultInjector
 from controller.link_events import LinkEvents
 from controller.links import FabricLinks
 from controller.path_map.service import PathMapService
-from controller.rerouting import Rerouting
+from controller.rerouting import FleetRerouting
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from controller.table_changes import TableChanges
@@ -185,7 +185,7 @@ async def _watching(fabric: Fabric, fleet: Fleet, events: Events, program: P4Pro
 
     watch = LinkEvents(fabric, on_change)
     after = fabric.reroute_ns
-    rerouting = None if after is None else Rerouting(fabric, fleet, events, lambda: watch.lost, after)
+    rerouting = None if after is None else FleetRerouting(fabric, fleet, events, lambda: watch.lost, after)
     for switch in fleet.kernel.values():
         switch.notify = watch.changed
     watch.start()

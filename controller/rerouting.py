@@ -27,20 +27,20 @@ from topologies.reroute_words import in_words
 _LOG = logging.getLogger(__name__)
 
 
-class Switches(Protocol):
+class RoutedSwitches(Protocol):
     """Who changes routes (:class:`controller.fleet.Fleet`)."""
 
     async def reroute(self, name: str, without: frozenset[str]) -> Replanned:
         """Have a switch route plain IPv6 over none of these links."""
 
 
-class Rerouting:
+class FleetRerouting:
     """The reroutes of a fabric, `after` ns each. `lost` says which links have lost their carrier."""
 
     def __init__(
         self,
         fabric: Fabric,
-        switches: Switches,
+        switches: RoutedSwitches,
         events: Events,
         lost: Callable[[], Collection[str]],
         after: int,

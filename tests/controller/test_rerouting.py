@@ -15,7 +15,7 @@ import pytest
 from controller.errors import ControllerError
 from controller.events import Events, Subscription
 from controller.fleet import Fleet
-from controller.rerouting import Rerouting
+from controller.rerouting import FleetRerouting
 from controller.table_changes import TableChanges
 from controller.values import EntryWords, EventKind, Replanned, SwitchState, TableChange
 from simulation.core.native import Clock
@@ -66,7 +66,7 @@ class World:
         self.switches = Remembering()
         self.events = Events(clock=self.now)
         self.lost: set[str] = set()
-        self.rerouting = Rerouting(FABRIC, self.switches, self.events, lambda: self.lost, AFTER, clock=self.now)
+        self.rerouting = FleetRerouting(FABRIC, self.switches, self.events, lambda: self.lost, AFTER, clock=self.now)
 
     def now(self) -> int:
         return self.clock.now
