@@ -231,10 +231,23 @@ class FleetSwitch:
             after = self._entries()
             changes = len(compare(after, self.wanted))
             try:
-                return Replanned(changes, await self._change(after, later=True, purpose="its routes are not changed"))
+                done = await self._change(after, later=True, purpose="its routes are not changed")
             except ControllerError:
                 self.wanted = after
-                return Replanned(changes, (await self.reconcile()).state is SwitchState.VERIFIED)
+                done = await self._reconciled_in_time()
+            return Replanned(changes, done)
+
+    async def _reconciled_in_time(self) -> bool:
+        """Reconcile; False if the switch is not as it should be then, or does not answer."""
+
+        async def work() -> bool:
+            return (await self.reconcile()).state is SwitchState.VERIFIED
+
+        try:
+            return await self._while_it_answers(work())
+        except asyncio.TimeoutError as error:
+            self._give_up(str(error))
+            return False
 
     async def _change(self, after: SwitchEntries, *, later: bool, purpose: str) -> bool:
         """Hold these entries, as :meth:`set_faults` says; `purpose` is what an error says is not possible."""

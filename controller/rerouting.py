@@ -94,21 +94,26 @@ class FleetRerouting:
 
     async def _follow(self, plane: _Plane, name: str) -> None:
         """Have a switch hold the routes of the present links, also those that change while it is written."""
-        while plane.held[name] != plane.goal:
-            goal = plane.goal
-            try:
-                made = await self._switches.reroute(name, goal)
-            except Exception:
-                _LOG.exception("the routes of %s could not be changed; others are", name)
-                made = Replanned(0, False)
-            plane.held[name] = goal
-            plane.changes += made.changes
-            plane.away.discard(name)
-            if made.changes and not made.done:
-                plane.away.add(name)
-        del plane.tasks[name]
+        try:
+            while plane.held[name] != plane.goal:
+                await self._reroute(plane, name)
+        finally:
+            del plane.tasks[name]
         if not plane.tasks and plane.changes:
             self._events.publish(EventKind.REROUTED, plane.name, plane.outcome(self._clock()))
+
+    async def _reroute(self, plane: _Plane, name: str) -> None:
+        goal = plane.goal
+        try:
+            made = await self._switches.reroute(name, goal)
+        except Exception:
+            _LOG.exception("the routes of %s could not be changed; others are", name)
+            made = Replanned(0, False)
+        plane.held[name] = goal
+        plane.changes += made.changes
+        plane.away.discard(name)
+        if made.changes and not made.done:
+            plane.away.add(name)
 
 
 class _Plane:

@@ -12,7 +12,7 @@ from topologies.faults.kind import BackendKind, Fault, kind
 @kind(old=("controller_gone",), backends=(BackendKind.SIMULATION,))
 @dataclass(frozen=True, slots=True)
 class ControllerDown(Fault):
-    """No client can write tables. Static entries stay, so traffic is not affected."""
+    """No client can write tables. Entries stay, so traffic is not affected; nor do switches take other routes."""
 
     def effect(self, fabric: Fabric) -> Effect:
         """Nothing but that."""
