@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import json
 import os
 import re
 import shutil
@@ -11,6 +13,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -22,6 +25,7 @@ from controller.errors import ControllerError
 from controller.values import EntryWords, Event, EventKind, TableChange
 from mrc_host import verbs
 from mrc_host.verbs_types import QpAttributes, QpType
+from mrc_lab.cli.main import run
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
@@ -30,7 +34,8 @@ from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
 from topologies.ecmp_choice import source_ports
 from topologies.emulation import cleanup, requirements
-from topologies.emulation.errors import RequirementError
+from topologies.emulation.bring_up import emulated
+from topologies.emulation.errors import EmulationError, RequirementError
 from topologies.entries import switch_entries
 from topologies.entry_difference import count
 from topologies.fabric import Fabric
@@ -250,3 +255,33 @@ def test_kernel_switches_take_part() -> None:
         client.inject(LinkDown("t0-1:t1-1@p0"))  # both ends are the kernel's
         until_rerouted(world, "t0-1:t1-1@p0")
         flow.write()
+
+
+def test_a_program_without_the_tables_is_refused_before_anything_starts() -> None:
+    other = replace(fabric_program(), json=fabric_program().json.replace('.ecmp"', '.members"'), name="other.p4")
+    with (
+        pytest.raises(EmulationError, match=r"^reroute: other\.p4 has no ecmp"),
+        emulated(described("no"), program=other),
+    ):
+        pass
+
+
+def test_an_experiment_records_reroutes(tmp_path: Path) -> None:
+    file = tmp_path / "trial.yaml"
+    file.write_text(
+        "fabric: {planes: 1, t0: 2, t1: 2, hosts: 2, rate: 1G, reroute: 1ms}\ntransport: {type: rc, qps: 2}\n"
+        "workload: {kind: write_bw, pairs: h1>h2, message: 64K}\nduration: 100ms\n"
+        "faults: [{kind: link_down, at: 30ms, until: 60ms, link: 't0-0:t1-1@p0'}]\n"
+    )
+    assert run(["run", str(file), "--backend", "emulation", "--name", own("trial"), "--results", str(tmp_path)]) in (
+        0,
+        1,
+    )
+    result = tmp_path / "trial" / "latest"
+    with (result / "only" / "events.csv").open(newline="") as table:
+        reroutes = [row for row in csv.DictReader(table) if row["event"] == "reroute"]
+    scale = json.loads((result / "summary.json").read_text())["cases"]["only"]["time_scale"]
+    assert [row["reason"].partition(":")[0] for row in reroutes] == ["without t0-0", "over all links"]
+    for row, changed in zip(reroutes, (30_000_000, 60_000_000), strict=True):
+        assert int(row["time_ns"]) >= (changed + 1_000_000) * scale
+    assert "Switches had routes around it " in (result / "report.html").read_text()

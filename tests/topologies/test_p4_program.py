@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from topologies.clos import multi_plane_clos
 from topologies.entries import switch_entries
 from topologies.errors import FabricError
 from topologies.p4_program import (
+    check_reroutes,
     fabric_program,
     left_out,
     read_program,
@@ -126,3 +128,12 @@ def test_mistakes_and_files_that_are_none_are_said_in_a_sentence(small: Path, tm
 
 def test_the_committed_build_is_what_runs_here() -> None:
     assert saved_program(p4src.BUILD).json == (p4src.BUILD / "fabric.json").read_text()
+
+
+def test_a_fabric_that_reroutes_needs_the_tables_of_routes() -> None:
+    rerouting = replace(FABRIC, reroute_ns=1)
+    check_reroutes(rerouting, fabric_program().tables())
+    check_reroutes(FABRIC, ())
+    check_reroutes(rerouting.with_kernel_switches(["*"]), ())  # of which no program is asked for any
+    with pytest.raises(FabricError, match=r"^reroute: mine\.p4 has no ecmp and no ipv6_route, so it has no routes to"):
+        check_reroutes(rerouting, {"adaptive_route"}, "mine.p4")
