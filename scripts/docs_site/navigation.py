@@ -47,6 +47,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
             "Fidelity": [
                 "docs/scope.md",
                 "docs/baselines.md",
+                "docs/ranking.md",
                 "docs/timing.md",
                 "docs/performance.md",
                 "docs/published-figures.md",

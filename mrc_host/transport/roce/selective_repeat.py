@@ -98,7 +98,7 @@ class SelectiveRepeat:
         self.in_flight += 1
 
     def oldest_sent(self) -> int:
-        """When the oldest packet in flight was sent; 0 without any."""
+        """When the oldest packet in flight was sent; -1 without any."""
         order = self._order
         while order:
             serial, psn = order[0]
@@ -107,7 +107,7 @@ class SelectiveRepeat:
                 sent: int = record.sent
                 return sent
             order.popleft()
-        return 0
+        return -1
 
     @staticmethod
     def _flies(record: SentPacket, serial: int, psn: int) -> bool:

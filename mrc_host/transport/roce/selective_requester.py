@@ -311,7 +311,7 @@ class SelectiveRequester(SinglePathRequester):
         """When something is overdue; 0: nothing is waited for."""
         sent, timer = self.sent, self.timer
         oldest = sent.oldest_sent()
-        if oldest:
+        if oldest >= 0:
             return oldest + timer.timeout(sent.in_flight)
         if self._pending() and not self._path.up():
             return timer.since + timer.ack_timeout

@@ -208,6 +208,16 @@ def test_a_peer_that_never_answers_uses_up_the_retries(kind: QpType) -> None:
     assert 4 * (1024 << 9) <= world.now - start <= 6 * (1024 << 9)
 
 
+@pytest.mark.parametrize("kind", QpType)
+def test_what_leaves_when_the_clock_shows_nothing_times_out_too(kind: QpType) -> None:
+    world = World(planes=2, faults=Faults(loss=1.0))
+    world.now = 0
+    a, b = connect(world, kind=kind, attributes=QpAttributes(timeout=8, retry_count=1))
+    a.write(b, 1 << 20)  # more than fits into a window
+    assert world.run(100 * MS, until=lambda: bool(a.poll()))
+    assert a.done[0].status is CompletionStatus.RETRY_EXCEEDED
+
+
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_link_that_is_down_is_waited_for(kind: QpType) -> None:
     world, a, b = pair(kind)
