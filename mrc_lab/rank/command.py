@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mrc_common import named_files, strict_json
 from mrc_lab.cli.options import SEEDS
 
 MISSING = 3
@@ -76,6 +76,5 @@ def _done(table: Path | None, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
     """The runs of a sweep that were done with these seeds."""
     if table is None:
         return []
-    with table.open(encoding="utf-8") as stream:
-        rows = map(json.loads, stream)
-        return [row for row in rows if row["seed"] in seeds and row["case"] is not None]
+    rows = map(strict_json.loads, named_files.lines(table))
+    return [row for row in rows if row["seed"] in seeds and row["case"] is not None]

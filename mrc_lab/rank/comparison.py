@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,12 +101,16 @@ def write_experiments(comparison: Comparison, transport: Part, folder: Path) -> 
     files = []
     for (workload, condition), content in comparison.experiments(transport).items():
         file = folder / f"{name_of(workload, condition)}.yaml"
-        write_text(file, yaml.safe_dump(content, sort_keys=False, width=120))
+        write_text(file, _text(content))
         files.append(file)
     return files
 
 
+def _text(content: Part) -> str:
+    return yaml.safe_dump(content, sort_keys=False, width=120)
+
+
 def case_of(content: Part) -> Case:
     """The only case of an experiment."""
-    (case,) = load_text(json.dumps(content)).cases
+    (case,) = load_text(_text(content)).cases
     return case

@@ -40,6 +40,7 @@ _OWN = {
     "mrc_lab/prompt/standard_input.py": "standard input, which may be anything",
     "mrc_lab/published/__init__.py": "installed with the project",
     "mrc_lab/published/flow_sizes.py": "installed with the project",
+    "mrc_lab/rank/comparison.py": "installed with the project",
     "mrc_lab/sweeps/sweep_folder.py": "opened to append, with a lock",
     "mrc_lab/sweeps/version.py": "installed with the project",
     "mrc_lab/web/__main__.py": "/dev/null",

@@ -34,6 +34,7 @@ _WRITTEN_OTHERWISE = {
     "mrc_lab/sweeps/table.py": "the same, and without NaN",
     "mrc_lab/sweeps/sweep_folder.py": "texts and whole numbers",
     "mrc_lab/experiments/files/schema.py": "a constant of the project",
+    "mrc_lab/experiments/files/from_htsim.py": "texts, as words of YAML",
     "mrc_lab/web/recording.py": "names of modules",
     "mrc_lab/pytest_plugin/marker.py": "read as YAML, which has NaN; each value is checked",
     "mrc_lab/reports/published_plots.py": "a key",
