@@ -283,6 +283,16 @@ def test_access_errors_are_counted_at_both_ends(kind: QpType) -> None:
 
 
 @pytest.mark.parametrize("kind", QpType)
+def test_a_refused_operation_is_counted_at_both_ends(kind: QpType) -> None:
+    world = World()
+    a, b = connect(world, kind=kind, attributes=QpAttributes(remote_write=False))
+    a.write(b, 4096)
+    assert world.run(50 * MS, until=lambda: bool(a.poll()))
+    assert of(a)["req_remote_operation_errors"] == of(b)["resp_remote_operation_errors"] == 1
+    assert of(a)["req_remote_access_errors"] == of(b)["resp_remote_access_errors"] == 0
+
+
+@pytest.mark.parametrize("kind", QpType)
 def test_timeouts_and_exhausted_retries_are_counted(kind: QpType) -> None:
     world = World()
     a, b = connect(world, kind=kind, attributes=QpAttributes(timeout=6, retry_count=2))

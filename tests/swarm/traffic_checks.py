@@ -8,18 +8,16 @@
 * Queue pairs with work without end that share a NIC, each with a window that never shuts, get equal bytes, whatever
   their MTU.
 * While the world stands still (nothing is sent for the first time, nothing completes), a queue pair that waits asks
-  less and less often: no storm. It begins with a probe on each plane after two round trips, and waits twice as long
-  for each further one, up to a timeout. What was lost may be sent again once in such a time, perhaps on a plane that
-  loses it too; what is sent again after that counts. What it answers to retransmissions does not: they are bounded
-  themselves, and each is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2). When a
-  port comes or goes, who retries probes each plane, and answers the other end's probes.
+  less and less often: no storm. What was lost may be sent again once in such a time, perhaps on a plane that loses it
+  too; what is sent again after that counts. What it answers to retransmissions does not: they are bounded themselves,
+  and each is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2). When a port comes or
+  goes, who retries probes each plane, and answers the other end's probes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from math import log2
 from typing import Final
 
 from mrc_host.config import TransportSettings
@@ -105,7 +103,6 @@ class Shares:
                 frames = again + max(0, control - _ANSWERS * received.get(start, 0))
                 rounds = settings.linear_retries + settings.max_backoff + 1 + length / (once << settings.max_backoff)
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
-                bound += fabric.planes * max(0.0, log2(once / (2 * self._scenario.fit.round_trip)))
                 if faulty:
                     bound += fabric.planes * max(1, fabric.t1_count, fabric.t2_count) * length / settings.probe_interval
                 bound += _PER_CHANGE * fabric.planes * self._port_changes(start, start + length)
