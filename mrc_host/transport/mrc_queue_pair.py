@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.answer_port import AnswerPort
-from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.data_arrival import receive_data
 from mrc_host.transport.naks import failure
-from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.path_policy import PathPolicy
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
-from mrc_host.transport.qp import NicQueuePair
+from mrc_host.transport.qp import NicQueuePair, QueuePairCreation
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, MrcRequesterOwner
 from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
@@ -30,8 +28,6 @@ from mrc_host.verbs_types import (
     PathEvent,
     PathInfo,
     PathReason,
-    QpAttributes,
-    QpType,
 )
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Nack
@@ -48,22 +44,12 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner):
 
     __slots__ = ("_answer", "_answers", "_policy", "_solicited", "requester", "responder")
 
-    def __init__(
-        self,
-        nic: NicContext,
-        kind: QpType,
-        qpn: int,
-        pd: int,
-        send_cq: NicCompletionQueue,
-        recv_cq: NicCompletionQueue,
-        attributes: QpAttributes,
-        policy: PathPolicy,
-    ) -> None:
-        super().__init__(nic, kind, qpn, pd, send_cq, recv_cq, attributes)
+    def __init__(self, creation: QueuePairCreation, policy: PathPolicy) -> None:
+        super().__init__(creation)
         self.requester: Requester | None = None
         self.responder: Responder | None = None
         self._policy = policy
-        self._solicited = headers.solicited_bit(nic.settings.bth_order)
+        self._solicited = headers.solicited_bit(self.nic.settings.bth_order)
         self._answer = AnswerPort()
         self._answers: AnswerPaths | None = None  # from RTR on
 

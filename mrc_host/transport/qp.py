@@ -6,6 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
@@ -85,6 +86,19 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         raise InvalidArgumentError(f"path_mtu must be a multiple of 4, not {attributes.path_mtu}.")
 
 
+@dataclass(frozen=True, slots=True)
+class QueuePairCreation:
+    """What a queue pair is created with: its NIC, type and number, protection domain, completion queues, attributes."""
+
+    nic: NicContext
+    kind: QpType
+    qpn: int
+    pd: int
+    send_cq: NicCompletionQueue
+    recv_cq: NicCompletionQueue
+    attributes: QpAttributes
+
+
 class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwner):
     """Base class of the transports' queue pairs."""
 
@@ -110,23 +124,16 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         "stats",
     )
 
-    def __init__(
-        self,
-        nic: NicContext,
-        kind: QpType,
-        qpn: int,
-        pd: int,
-        send_cq: NicCompletionQueue,
-        recv_cq: NicCompletionQueue,
-        attributes: QpAttributes,
-    ) -> None:
+    def __init__(self, creation: QueuePairCreation) -> None:
         super().__init__()
+        nic, kind, attributes = creation.nic, creation.kind, creation.attributes
+        qpn, pd, send_cq = creation.qpn, creation.pd, creation.send_cq
         self.nic = nic
         self.kind = kind
         self.qpn = qpn
         self.pd = pd
         self.send_cq = send_cq
-        self.recv_cq = recv_cq
+        self.recv_cq = creation.recv_cq
         self.initial = attributes  # what the next life starts from
         self.life = Incarnation(qpn, attributes, nic.psn_rng.getrandbits(24))
         self.opcodes = _OPCODES[kind]  # of the packets it may receive

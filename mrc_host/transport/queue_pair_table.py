@@ -29,7 +29,7 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_policy import MrcPaths
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
-from mrc_host.transport.qp import NicQueuePair, check_attributes
+from mrc_host.transport.qp import NicQueuePair, QueuePairCreation, check_attributes
 from mrc_host.transport.roce.go_back_n_qp import RcQueuePair
 from mrc_host.transport.roce.selective_qp import SelectiveQueuePair
 from mrc_host.transport.uet import EntropyOnly
@@ -110,14 +110,14 @@ class QueuePairTable:
         qpn = self._draw_qpn()
         while qpn in self.by_qpn or qpn in self._retired:
             qpn = self._draw_qpn()
+        creation = QueuePairCreation(self._nic, qp_type, qpn, pd, sends, receives, attributes)
         made: NicQueuePair
         if qp_type.source_routed:
-            policy = EntropyOnly() if qp_type is QpType.UET else MrcPaths()
-            made = MrcQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes, policy)
+            made = MrcQueuePair(creation, EntropyOnly() if qp_type is QpType.UET else MrcPaths())
         elif qp_type is QpType.RC:
-            made = RcQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
+            made = RcQueuePair(creation)
         else:
-            made = SelectiveQueuePair(self._nic, qp_type, qpn, pd, sends, receives, attributes)
+            made = SelectiveQueuePair(creation)
         self.by_qpn[qpn] = made
         for each in (made.initial, made.attributes):
             self._count_profiles(each, 1)

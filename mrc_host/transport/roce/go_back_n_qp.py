@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.qp import QueuePairCreation
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
 from mrc_host.transport.roce.single_path_qp import SinglePathQueuePair
-from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 
@@ -21,17 +19,8 @@ class RcQueuePair(SinglePathQueuePair):
 
     __slots__ = ("_requester", "_responder")
 
-    def __init__(
-        self,
-        nic: NicContext,
-        kind: QpType,
-        qpn: int,
-        pd: int,
-        send_cq: NicCompletionQueue,
-        recv_cq: NicCompletionQueue,
-        attributes: QpAttributes,
-    ) -> None:
-        super().__init__(nic, kind, qpn, pd, send_cq, recv_cq, attributes)
+    def __init__(self, creation: QueuePairCreation) -> None:
+        super().__init__(creation)
         self._requester: RcRequester | None = None
         self._responder: RcResponder | None = None
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.data_arrival import receive_data
 from mrc_host.transport.naks import failure
-from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.qp import QueuePairCreation
 from mrc_host.transport.responder import Responder
 from mrc_host.transport.roce.rate_control import controller, link_parameters
 from mrc_host.transport.roce.return_path import OnePath
 from mrc_host.transport.roce.selective_requester import SelectiveRequester, bandwidth_delay
 from mrc_host.transport.roce.single_path_qp import SinglePathQueuePair
-from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, QpType
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.headers import BTH_LENGTH
@@ -33,20 +32,11 @@ class SelectiveQueuePair(SinglePathQueuePair):
 
     __slots__ = ("_requester", "_responder", "_solicited")
 
-    def __init__(
-        self,
-        nic: NicContext,
-        kind: QpType,
-        qpn: int,
-        pd: int,
-        send_cq: NicCompletionQueue,
-        recv_cq: NicCompletionQueue,
-        attributes: QpAttributes,
-    ) -> None:
-        super().__init__(nic, kind, qpn, pd, send_cq, recv_cq, attributes)
+    def __init__(self, creation: QueuePairCreation) -> None:
+        super().__init__(creation)
         self._requester: SelectiveRequester | None = None
         self._responder: Responder | None = None
-        self._solicited = headers.solicited_bit(nic.settings.bth_order)
+        self._solicited = headers.solicited_bit(self.nic.settings.bth_order)
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""

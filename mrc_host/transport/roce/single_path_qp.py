@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.dcqcn import CnpGenerator
-from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.qp import NicQueuePair
+from mrc_host.transport.qp import NicQueuePair, QueuePairCreation
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.rate_control import cnp_generator
-from mrc_host.verbs_types import PathInfo, PathReason, PathState, QpAttributes, QpType
+from mrc_host.verbs_types import PathInfo, PathReason, PathState
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import Drop, Flow
 
@@ -57,17 +55,8 @@ class SinglePathQueuePair(NicQueuePair):
 
     __slots__ = ("_cnp", "_cnp_due", "path")
 
-    def __init__(
-        self,
-        nic: NicContext,
-        kind: QpType,
-        qpn: int,
-        pd: int,
-        send_cq: NicCompletionQueue,
-        recv_cq: NicCompletionQueue,
-        attributes: QpAttributes,
-    ) -> None:
-        super().__init__(nic, kind, qpn, pd, send_cq, recv_cq, attributes)
+    def __init__(self, creation: QueuePairCreation) -> None:
+        super().__init__(creation)
         self.path: RcPath | None = None  # from RTR on
         self._cnp: CnpGenerator | None = None  # with DCQCN
         self._cnp_due = False
