@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments or not (folder := Path(arguments[0])).is_dir() or not htsim.found(folder):
         print("usage: make cross-check HTSIM=PATH, of a folder with htsim_uec, htsim_roce ...", file=sys.stderr)
         return 2
-    chosen = [one for one in SCENARIOS if not arguments[1:] or one.name in arguments[1:]]
+    chosen = [scenario for scenario in SCENARIOS if not arguments[1:] or scenario.name in arguments[1:]]
     print(f"htsim in {folder}, {htsim.version(folder)}: {', '.join(htsim.found(folder))}")
     print(f"seeds {', '.join(map(str, SEEDS))}; times in us; ratios are ours / htsim, bold beyond {FAR:.0%}\n")
     print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)

@@ -1,7 +1,7 @@
 """What both simulators run: a fabric of two tiers, thresholds of its queues, and flows that all begin at once.
 
 A packet of htsim has as many bytes as ours takes on the line with all that is around it, and a flow as many packets.
-Then both have the same work for every link, whatever their headers are.
+Then both have the same work for every link, although their headers differ.
 """
 
 from __future__ import annotations
@@ -99,13 +99,11 @@ def _permutation(seed: int) -> tuple[tuple[int, int], ...]:
     chance = random.Random(seed)
     while True:
         others = chance.sample(range(HOSTS), HOSTS)
-        if all(one // BELOW_T0 != other // BELOW_T0 for one, other in enumerate(others)):
-            return tuple(enumerate(others))
-        for one in range(HOSTS):  # mend instead of drawing all again, which would take for ever
-            while one // BELOW_T0 == others[one] // BELOW_T0:
+        for host in range(HOSTS):  # swaps, since drawing all again would take for ever
+            while host // BELOW_T0 == others[host] // BELOW_T0:
                 at = chance.randrange(HOSTS)
-                others[one], others[at] = others[at], others[one]
-        if all(one // BELOW_T0 != other // BELOW_T0 for one, other in enumerate(others)):
+                others[host], others[at] = others[at], others[host]
+        if all(host // BELOW_T0 != other // BELOW_T0 for host, other in enumerate(others)):
             return tuple(enumerate(others))
 
 

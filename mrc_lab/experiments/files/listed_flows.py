@@ -40,7 +40,7 @@ def check_failures(load: ListedFlows, fabric: Fabric, faults: Iterable[PlannedFa
     matrix = load.file.matrix
     for failure in matrix.failures:
         link = failed_link(fabric, failure)
-        if not any(one.fault == LinkDown(link) and one.at == 0 and one.until is None for one in faults):
+        if not any(planned.fault == LinkDown(link) and planned.at == 0 and planned.until is None for planned in faults):
             raise ValueError(
                 f"{matrix.source}, line {failure.line}: link {link} has failed: say so in faults,"
                 f" as in {{kind: link_down, link: '{link}', at: 0us}}"

@@ -54,12 +54,12 @@ def _listed(load: ListedFlows, fabric: Fabric) -> list[Arrival]:
     names = list(fabric.nic_names)
     return [
         Arrival(
-            None if one.start_ns is None else load.start + one.start_ns,
-            names[one.source],
-            names[one.destination],
-            one.size,
+            None if flow.start_ns is None else load.start + flow.start_ns,
+            names[flow.source],
+            names[flow.destination],
+            flow.size,
         )
-        for one in load.file.matrix.flows
+        for flow in load.file.matrix.flows
     ]
 
 
