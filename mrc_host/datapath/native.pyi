@@ -99,6 +99,8 @@ class ReceiveState:
     """Whether a packet ahead of the expected one makes a SACK due; at first it does not."""
     units: int
     """Received bytes in units of 256, duplicates included; Python adds those."""
+    trimmed_request: int
+    """PSN of the newest packet with the A bit that arrived trimmed, -1 for none: what is older makes a SACK due."""
     pending_bytes: int
     """Bytes that arrived since a SACK was due; Python sets it to 0 when another reason makes it queue one."""
 

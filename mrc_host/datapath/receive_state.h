@@ -53,6 +53,7 @@ struct ReceiveState {
     char carries, hashed, in_order;
     uint8_t planes, source_length, source[16];
     int64_t first_psn, next_psn, max_psn, ack_requested, held_up;
+    int64_t trimmed_request; /* PSN of the newest trimmed packet with the A bit; -1 for none */
     uint64_t arrived, out_of_order, units, pending_bytes;
     uint64_t *bitmap, word_mask; /* by PSN, a ring: all zero before next_psn and after max_psn */
     Incoming messages[MAX_MESSAGES]; /* by MSN */
@@ -114,7 +115,8 @@ static inline int makes_sack_due(ReceiveState *state, const Arrival *arrival) {
         due = 1;
     }
     state->pending_bytes += arrival->size > LEAST_COUNTED ? arrival->size : LEAST_COUNTED;
-    due |= state->pending_bytes >= state->threshold || (state->in_order && arrival->psn >= state->next_psn);
+    due |= state->pending_bytes >= state->threshold || (state->in_order && arrival->psn >= state->next_psn) ||
+           arrival->psn < state->trimmed_request;
     if (due)
         state->pending_bytes = 0;
     return due;
@@ -257,7 +259,7 @@ static PyObject *receive_state_new(PyTypeObject *type, PyObject *args, PyObject 
     state->carries = 1;
     state->first_psn = state->next_psn = first_psn;
     state->max_psn = first_psn - 1;
-    state->ack_requested = -1;
+    state->ack_requested = state->trimmed_request = -1;
     for (int plane = 0; plane < planes; plane++)
         state->unshown[plane] = (Unshown){-1, -1};
     ReceiveState **bucket = &table->buckets[qpn % QP_BUCKETS];

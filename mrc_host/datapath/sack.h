@@ -212,6 +212,7 @@ static PyMemberDef receive_state_members[] = {
     {"arrived", T_ULONGLONG, offsetof(ReceiveState, arrived), READONLY, "Packets that arrived for the first time."},
     {"out_of_order", T_ULONGLONG, offsetof(ReceiveState, out_of_order), READONLY, "Those that arrived ahead of others."},
     {"units", T_ULONGLONG, offsetof(ReceiveState, units), 0, "Received bytes in units of 256."},
+    {"trimmed_request", T_LONGLONG, offsetof(ReceiveState, trimmed_request), 0, "PSN of the newest trimmed packet with the A bit."},
     {"pending_bytes", T_ULONGLONG, offsetof(ReceiveState, pending_bytes), 0, "Bytes since the last SACK was due."},
     {NULL, 0, 0, 0, NULL},
 };

@@ -2,9 +2,10 @@
 
 A SACK is due (docs/protocol.md §2) after ``sack_threshold`` bytes, on the A bit, on an ECN mark, on a retransmission,
 and on a probe. If a packet with the A bit arrives ahead of others, another SACK is sent once these have arrived:
-nothing else would report the last arrivals to the sender, nor the number of duplicates. A newer SACK replaces an older
-one not sent yet, unless that carries something of its own: a mark, the answer to a probe, or which transmission of a
-repeated packet arrived.
+nothing else would report the last arrivals to the sender, nor the number of duplicates. If it arrives trimmed, a SACK
+is due for what is here, and for each older packet that comes (§10.1). A newer SACK replaces an older one not sent yet,
+unless that carries something of its own: a mark, the answer to a probe, or which transmission of a repeated packet
+arrived.
 
 The bitmap of a SACK covers 64 PSNs. Since planes progress at different rates, arrivals not yet covered by a bitmap are
 remembered by plane, and when one bitmap cannot cover them all, another SACK follows. The count of received bytes
@@ -157,6 +158,11 @@ class AckGenerator:
         elif self._trim_nack and offset < self._window:
             reason = control.NACK_TRIMMED_LASTHOP if lasthop else control.NACK_TRIMMED
             self.send_nack(reason, psn, flow, stamp)
+            if word & headers.ACK_REQUEST:
+                received.trimmed_request = max(received.trimmed_request, psn)
+                if received.pending_bytes:
+                    received.pending_bytes = 0
+                    self._queue_sack(_NO_PACKET)
         return None
 
     def duplicate(self, psn: int, word: int, stamp: int, flow: Flow) -> None:

@@ -56,6 +56,7 @@ class MrcResponder:
         self.complete = 0  # messages
         self.receives: list[tuple[int, int]] = []  # not polled yet: length and immediate data
         self.ack_due = False
+        self.sack_due = False  # one that answers no packet
         self._reach = reach
         self._window = window
         self._most_open = most_open
@@ -63,6 +64,7 @@ class MrcResponder:
         self._room = room
         self._pending = 0
         self._asked = -1
+        self._asked_trimmed = -1
         self._started: dict[int, Segment] = {}  # a packet of each message of which one was placed, by MSN
 
     def arrive(
@@ -82,7 +84,7 @@ class MrcResponder:
             self._pending = 0
             return Answer(psn)
         elif trimmed:
-            return Answer(psn, control.NACK_TRIMMED) if ahead < self._window else None
+            return self._refuse_trimmed(psn, flags) if ahead < self._window else None
         elif ahead >= self._reach:
             return Answer(psn, control.NACK_NO_BITMAP if ahead < self._window else control.NACK_PSN_OOR_WINDOW)
         elif segment.msn - self.complete >= self._most_open and segment.msn not in self._started:
@@ -91,6 +93,13 @@ class MrcResponder:
             counts["marks_received"] += marked
             return Answer(psn)
         return None
+
+    def _refuse_trimmed(self, psn: int, flags: int) -> Answer:
+        if flags & headers.ACK_REQUEST:
+            self._asked_trimmed = max(self._asked_trimmed, psn)
+            self.sack_due |= self._pending > 0
+            self._pending = 0
+        return Answer(psn, control.NACK_TRIMMED)
 
     def _take(self, segment: Segment, psn: int, flags: int, marked: bool, units: int) -> bool:
         """A packet arrived for the first time; whether a SACK is due."""
@@ -106,7 +115,7 @@ class MrcResponder:
             self.ahead.remove(self.next_psn)
             self.next_psn += 1
         self._pending += max(size, LEAST_COUNTED)
-        due = bool(flags) or marked or self._pending >= self._threshold
+        due = bool(flags) or marked or self._pending >= self._threshold or psn < self._asked_trimmed
         if flags & headers.ACK_REQUEST and psn >= self.next_psn:
             self._asked = max(self._asked, psn)
         if 0 <= self._asked < self.next_psn:

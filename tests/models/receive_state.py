@@ -24,6 +24,7 @@ class ReceiveState:
         self.out_of_order = 0
         self.held_up = 0
         self.pending_bytes = 0
+        self.trimmed_request = -1
         self._threshold = threshold
         self._ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
         self._low = [-1] * planes  # by plane: oldest PSN that arrived and was in no bitmap yet; -1 for none
@@ -64,7 +65,7 @@ class ReceiveState:
             self._ack_requested = -1
             due = True
         self.pending_bytes += max(size, _LEAST_COUNTED)
-        due = due or self.pending_bytes >= self._threshold
+        due = due or self.pending_bytes >= self._threshold or psn < self.trimmed_request
         if due:
             self.pending_bytes = 0
         return due

@@ -206,6 +206,7 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
                 call(*(number() for _ in range(count)))
                 state.has(number())
                 state.units = state.pending_bytes = abs(number())
+                state.trimmed_request = number()
                 state.carries = chance.choice([True, False, 1])
                 state.close() if chance.random() < 0.1 else None
             elif what == 9 and rc_state is None:

@@ -16,7 +16,7 @@ from tests.seeds import SEED
 
 A, RTX = headers.ACK_REQUEST, headers.RTX
 READ = (
-    "first_psn", "next_psn", "max_psn", "held_up", "arrived", "out_of_order", "units", "pending_bytes", "unshown",
+    "first_psn", "next_psn", "max_psn", "held_up", "arrived", "out_of_order", "units", "pending_bytes", "trimmed_request", "unshown",
 )  # fmt: skip
 WIDEST = 255 * 128 - 1
 
@@ -114,6 +114,11 @@ class Both:
         """A SACK is queued for another reason."""
         self.state.pending_bytes = self.model.pending_bytes = 0
 
+    def trimmed(self) -> None:
+        """A packet with the A bit arrives without its payload."""
+        psn = self.model.next_psn + self.chance.randrange(self.reach)
+        self.state.trimmed_request = self.model.trimmed_request = max(psn, self.model.trimmed_request)
+
 
 def test_whatever_happens_it_is_as_the_model_says(module: ModuleType) -> None:
     held_up = wide = 0
@@ -121,7 +126,9 @@ def test_whatever_happens_it_is_as_the_model_says(module: ModuleType) -> None:
         chance = random.Random(f"{SEED}/{number}")
         both = Both(module, chance)
         for _ in range(chance.choice([20, 400])):
-            step = chance.choice([both.arrive] * 20 + [both.show, both.show, both.sweep, both.acknowledge])
+            step = chance.choice(
+                [both.arrive] * 20 + [both.show, both.show, both.sweep, both.acknowledge, both.trimmed]
+            )
             step()
             for name in READ:
                 assert getattr(both.state, name) == getattr(both.model, name), f"{name}, seed {SEED}/{number}"

@@ -68,6 +68,28 @@ def test_an_early_ack_request_is_answered_again_when_the_gap_closes() -> None:
     assert [sack.cack_psn for sack in end.sacks()] == [FIRST + 1]
 
 
+def test_a_trimmed_ack_request_is_answered_with_what_is_here_and_what_it_has_overtaken() -> None:
+    """Trimmed packets overtake those in the queue; and the peer, whose window each NACK shrinks, waits for these."""
+    end = Generator({"trim_nack": True})
+    end.arrive(0, 1, 3)
+    end.acks.trimmed(FIRST + 7 | A, 7, flow(), False)
+    assert [shown(sack) | {0, 1} for sack in end.sacks()] == [{0, 1, 3}]
+    end.arrive(5)
+    assert [shown(sack) for sack in end.sacks()] == [{3, 5}]
+    end.arrive(8)
+    assert not end.sacks(), "it was sent after the one that asks"
+    end.arrive(2)
+    assert len(end.sacks()) == 1
+
+
+def test_a_trimmed_packet_that_asks_for_nothing_changes_nothing_for_others() -> None:
+    end = Generator({"trim_nack": True})
+    end.arrive(0)
+    end.acks.trimmed(FIRST + 7, 7, flow(), False)
+    end.arrive(5)
+    assert not end.sacks()
+
+
 def test_a_newer_sack_replaces_an_older_one_unless_that_answers_a_retransmission() -> None:
     end = Generator()
     end.arrive(0, 1, 2, flags=A)

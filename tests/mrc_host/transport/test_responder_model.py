@@ -123,6 +123,8 @@ class Life:
                 assert packet.psn == (model.next_psn - 1) & MASK
         model.hidden = {psn for psn in model.hidden if psn >= model.next_psn}
         assert not (sacks and model.hidden)
+        assert sacks or not model.sack_due
+        model.sack_due = False
         if probe is not None:
             assert set(answers) == {("probe", probe)}  # perhaps twice
         elif due is None:
