@@ -83,18 +83,20 @@ class PathRings:
     def leave(self, index: int, floor: int) -> list[int]:
         """A path became unusable: replace its values by backups, or remove them; returns the paths that come in.
 
-        What cannot be replaced stays when there are no more than `floor` paths in the ring.
+        A backup whose path has the fewest values in the ring comes first. What cannot be replaced stays when there are
+        no more than `floor` paths in the ring.
         """
-        plane, each = self._plane_of[index], self._each
+        plane, each, held = self._plane_of[index], self._each, self.held
         ring, backups = self.active[plane], self.backups[plane]
         usable = [place for place, backup in enumerate(backups) if each[backup % self._count].state < BAD]
-        places = [at for at, value in enumerate(ring) if value % self._count == index]
+        left = [at for at, value in enumerate(ring) if value % self._count == index]
         new: list[int] = []
-        for at, place in zip(places, usable, strict=False):
-            if not self.held[backups[place] % self._count]:
+        while left and usable:
+            place = min(usable, key=lambda place: held[backups[place] % self._count])
+            usable.remove(place)
+            if not held[backups[place] % self._count]:
                 new.append(backups[place] % self._count)
-            self.trade(plane, at, place)
-        left = places[len(usable) :]
+            self.trade(plane, left.pop(0), place)
         if left and len(self.paths[plane]) > floor:
             for at in reversed(left):
                 backups.append(ring.pop(at))
