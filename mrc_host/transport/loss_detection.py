@@ -68,6 +68,7 @@ class LossDetection:
         "_round_trips",
         "_sent",
         "_shown_at",
+        "_silent_since",
         "_stats",
         "_unshown",
         "last_answered",
@@ -99,6 +100,7 @@ class LossDetection:
         self.last_answered = 0  # latest send time of a packet or probe that a SACK has answered
         self._ordered_from = 0  # arrival order on a path is trusted from this time on
         self.silent = 0  # mask of planes; see `detect_silent_planes`
+        self._silent_since = [0] * len(round_trips)
         self._unshown = 0  # lanes whose oldest packet was overtaken, but not shown as missing
         # the newest SACK: what it showed as missing, and when it came
         self._hole = self._base = -1
@@ -214,15 +216,19 @@ class LossDetection:
         all, too, or that was lost already. Where the plane's round trip was never measured, the time `unknown` replaces
         the two round trips. It stays silent until something arrives. Lost is what was sent there before that and what
         the SACK, whose bitmap starts at PSN `base`, shows as missing. Packets beyond the bitmap may have arrived, and
-        the next SACKs of a sweep will show them: these are lost after twice that time. Otherwise those of one silent
-        plane could fill the window, so that nothing lost on another is sent again.
+        the next SACKs of a sweep will show them: these are lost after twice that time, and no sooner than a round trip after the
+        silence was noticed. Otherwise those of one silent plane could fill the window, so that nothing lost on another
+        is sent again.
         """
         self.last_answered = max(self.last_answered, answered_at)
         oldest = self._sent.record(self._sent.una)
         first = oldest.state == OUT and oldest.attempts == 1
         if not first or oldest.sent <= self._silent_before(oldest.plane, unknown):
             for record in self._missing(self._overdue_lanes(unknown), base):
-                self.silent |= 1 << int(record.plane)
+                plane = int(record.plane)
+                if not self.silent >> plane & 1:
+                    self.silent |= 1 << plane
+                    self._silent_since[plane] = now
         if not self.silent:
             return
         planes, lanes = self.silent, 0
@@ -262,8 +268,12 @@ class LossDetection:
             low = lanes & -lanes
             lanes ^= low
             number = low.bit_length() - 1
+            trip = self._round_trips[number >> 1]
+            # The answer that shows the silence may be the first for long, and others that disprove it just behind it.
+            if now - self._silent_since[number >> 1] < trip.smoothed:
+                continue
             lane = self._sent.lanes[number]
-            before = self.last_answered - 2 * (self._round_trips[number >> 1].pto() or unknown)
+            before = self.last_answered - 2 * (trip.pto() or unknown)
             record = lane.head()
             while record is not None and lane.acked < record.sent <= before:
                 record.by_order = False

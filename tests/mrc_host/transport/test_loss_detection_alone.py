@@ -186,6 +186,21 @@ def test_packets_of_a_silent_plane_outside_all_sacks_are_lost_after_twice_the_ti
     assert [record.state for record in sent] == [LOST] * 4
 
 
+def test_packets_that_no_sack_showed_are_not_lost_by_the_answer_that_shows_the_silence() -> None:
+    """It may be the first for long, and the rest of its sweep is just behind it."""
+    end = Sender()
+    for trip in end.trips:
+        trip.sample(RTT)
+    sent = [end.send(path, 100 + path) for path in range(4)]
+    base = FIRST + 1 - SACK_BITS + 1
+    end.loss.detect_silent_planes(200 + 20 * RTT, RTT, base, 21 * RTT)
+    assert [record.state for record in sent] == [LOST, LOST, OUT, OUT]
+    end.loss.detect_silent_planes(200 + 20 * RTT, RTT, base, 22 * RTT - 1)
+    assert [record.state for record in sent] == [LOST, LOST, OUT, OUT]
+    end.loss.detect_silent_planes(200 + 20 * RTT, RTT, base, 22 * RTT)
+    assert [record.state for record in sent] == [LOST] * 4
+
+
 def test_a_plane_is_found_silent_although_the_oldest_packet_was_lost_on_another() -> None:
     end = Sender()
     for trip in end.trips:
