@@ -1,4 +1,4 @@
-"""What may be sent where, and while nothing moves: little, but for answers to what the other end sends again."""
+"""What may be sent where, and while nothing moves: little, but for answers to what the other end asks."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -34,20 +34,28 @@ def judged(near, far, *faults):
     [(200, 0, []), (200, 500, []), (200, 1_000, ["h3"]), (0, 500, ["h3"]), (1_000, 2_000, ["h1"])],
 )
 def test_answers_are_bounded_by_the_peers_retransmissions(data, answers, storms):
-    assert judged([Stretch(0, MS, data, data, 0)], [Stretch(0, MS, 0, 0, answers)]) == storms
+    assert judged([Stretch(0, MS, data, data, 0, 0)], [Stretch(0, MS, 0, 0, 0, answers)]) == storms
 
 
 def test_what_was_lost_may_be_sent_again_once():
-    assert judged([Stretch(0, MS, 1_000, 0, 0)], [Stretch(0, MS, 0, 0, 2_000)]) == []
-    assert judged([Stretch(0, MS, 1_000, 500, 0)], []) == ["h1"]
+    assert judged([Stretch(0, MS, 1_000, 0, 0, 0)], [Stretch(0, MS, 0, 0, 0, 2_000)]) == []
+    assert judged([Stretch(0, MS, 1_000, 500, 0, 0)], []) == ["h1"]
 
 
 def test_retransmissions_in_another_period_excuse_no_answers():
-    assert judged([Stretch(MS, MS, 200, 200, 0)], [Stretch(3 * MS, MS, 0, 0, 500)]) == ["h3"]
+    assert judged([Stretch(MS, MS, 200, 200, 0, 0)], [Stretch(3 * MS, MS, 0, 0, 0, 500)]) == ["h3"]
 
 
-def test_probes_excuse_no_answers():
-    assert judged([Stretch(0, MS, 0, 0, 500)], [Stretch(0, MS, 0, 0, 500)]) == ["h1", "h3"]
+@pytest.mark.parametrize(
+    ("probes", "answers", "storms"),
+    [(150, 450, []), (150, 1_000, ["h3"]), (500, 1_500, ["h1"]), (0, 500, ["h3"])],
+)
+def test_answers_are_bounded_by_the_peers_probes_and_these_by_themselves(probes, answers, storms):
+    assert judged([Stretch(0, MS, 0, 0, probes, 0)], [Stretch(0, MS, 0, 0, 0, answers)]) == storms
+
+
+def test_answers_excuse_no_answers():
+    assert judged([Stretch(0, MS, 0, 0, 0, 500)], [Stretch(0, MS, 0, 0, 0, 500)]) == ["h1", "h3"]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +66,9 @@ def test_probes_excuse_no_answers():
     ],
 )
 def test_each_time_that_a_link_flaps_planes_may_be_probed(flap, storms):
-    assert judged([Stretch(0, MS, 0, 0, 330)], [], (flap, 0, MS)) == storms
-    assert judged([Stretch(2 * MS, MS, 0, 0, 330)], [], (flap, 0, MS)) == ["h1"]
-    assert judged([Stretch(0, MS, 0, 0, 1_000)], [], (flap, 0, MS)) == ["h1"]
+    assert judged([Stretch(0, MS, 0, 0, 330, 0)], [], (flap, 0, MS)) == storms
+    assert judged([Stretch(2 * MS, MS, 0, 0, 330, 0)], [], (flap, 0, MS)) == ["h1"]
+    assert judged([Stretch(0, MS, 0, 0, 1_000, 0)], [], (flap, 0, MS)) == ["h1"]
 
 
 def balance(first, again):
@@ -126,8 +134,9 @@ def test_retransmissions_are_counted_apart():
         send(now, opcodes.WRITE_ONLY, psn=now // MS)
         send(now, opcodes.PROBE)
         send(now, opcodes.PROBE)
+        send(now, opcodes.SACK)
     send(3 * MS, opcodes.WRITE_ONLY, flags=0)
     counts.finish(5 * MS)
-    assert counts.still == {("h1", FAR): [Stretch(MS, 2 * MS, 4, 2, 8)]}
+    assert counts.still == {("h1", FAR): [Stretch(MS, 2 * MS, 4, 2, 8, 4)]}
     assert counts.planes == {("h1", FAR): {link.plane: 2}}
     assert counts.repeated == {("h1", FAR): {link.plane: 4}}

@@ -9,9 +9,10 @@
   their MTU.
 * While the world stands still (nothing is sent for the first time, nothing completes), a queue pair that waits asks
   less and less often: no storm. What was lost may be sent again once in such a time, perhaps on a plane that loses it
-  too; what is sent again after that counts. What it answers to retransmissions does not: they are bounded themselves,
-  and each is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2). When a port comes or
-  goes, who retries probes each plane, and answers the other end's probes.
+  too; what is sent again after that counts. What it answers to the other end's retransmissions and probes does not:
+  these are bounded themselves. Each is answered with a SACK, a probe also with a transport ACK, and each pays for
+  another SACK (docs/protocol.md §2, §10.1). When a port comes or goes, who retries probes each plane, and answers the
+  other end's probes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _ENOUGH: Final = 500  # packets to speak of shares
 _BURST: Final = 64  # frames of a queue pair at the beginning of standing still
 _PER_TIMEOUT: Final = 4  # frames a timeout from one end of a queue pair, on and on
 _ANSWERS: Final = 2  # to a retransmission
+_PROBE_ANSWERS: Final = 3
 _PER_CHANGE: Final = 2  # probes and answers on each plane when a port comes or goes
 
 
@@ -98,9 +100,12 @@ class Shares:
         for end, other in applications.ends:
             once = 1024 << end.pair.attributes.timeout
             round_ = 8 + 2 * fabric.planes
-            received = {stretch.start: stretch.data for stretch in self._counts.still.get((other.nic, end.qp.qpn), [])}
-            for start, length, data, again, control in self._counts.still.get((end.nic, other.qp.qpn), []):
-                frames = again + max(0, control - _ANSWERS * received.get(start, 0))
+            answered = {
+                stretch.start: _ANSWERS * stretch.data + _PROBE_ANSWERS * stretch.probes
+                for stretch in self._counts.still.get((other.nic, end.qp.qpn), [])
+            }
+            for start, length, data, again, probes, answers in self._counts.still.get((end.nic, other.qp.qpn), []):
+                frames = again + probes + max(0, answers - answered.get(start, 0))
                 rounds = settings.linear_retries + settings.max_backoff + 1 + length / (once << settings.max_backoff)
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
                 if faulty:
@@ -108,7 +113,7 @@ class Shares:
                 bound += _PER_CHANGE * fabric.planes * self._port_changes(start, start + length)
                 if frames > bound:
                     self._report(
-                        f"{end.nic} sent {data + control} frames to QP {other.qp.qpn:#x} in {length} ns"
+                        f"{end.nic} sent {data + probes + answers} frames to QP {other.qp.qpn:#x} in {length} ns"
                         " in which nothing moved"
                     )
 

@@ -35,7 +35,8 @@ class Stretch(NamedTuple):
     length: int
     data: int  # frames: retransmissions
     again: int  # of these, those of packets that were retransmitted before in this stretch
-    control: int
+    probes: int
+    answers: int  # all other frames
 
 
 class TrafficCounts(Trace):
@@ -56,8 +57,8 @@ class TrafficCounts(Trace):
         self._bin_ns = bin_ns
         self._bin = 0
         self._moved = True
-        self._now: Counter[tuple[Flow, bool]] = Counter()  # frames in this bin; whether they are data
-        self._stretch: Counter[tuple[Flow, bool]] = Counter()  # frames in the bins before without movement
+        self._now: Counter[tuple[Flow, str]] = Counter()  # frames in this bin, by the field of `Stretch`
+        self._stretch: Counter[tuple[Flow, str]] = Counter()  # frames in the bins before without movement
         self._again: Counter[Flow] = Counter()  # retransmissions of what was retransmitted already in this stretch
         self._resent: set[tuple[Flow, bytes]] = set()
         self._since = 0
@@ -80,8 +81,9 @@ class TrafficCounts(Trace):
             self._next_bin(now)
         qpn = int.from_bytes(frame[_QPN], "big")
         flow = sender[0], qpn
-        data = opcodes.WRITE_FIRST <= frame[_BTH] <= opcodes.WRITE_ONLY_IMM
-        if data:
+        kind = "probes" if frame[_BTH] == opcodes.PROBE else "answers"
+        if opcodes.WRITE_FIRST <= frame[_BTH] <= opcodes.WRITE_ONLY_IMM:
+            kind = "data"
             self.sent[flow] += len(frame)
             if frame[_FLAGS] & _RTX:
                 self.repeated.setdefault(flow, Counter())[sender[1]] += 1
@@ -97,7 +99,7 @@ class TrafficCounts(Trace):
                 planes[sender[1]] += 1
                 self.paths[flow][frame[_OUTER]] += 1
         if qpn != _ENDPOINT_QPN:
-            self._now[flow, data] += 1
+            self._now[flow, kind] += 1
 
     def progress(self, now: int) -> None:
         """Something completed."""
@@ -126,7 +128,8 @@ class TrafficCounts(Trace):
     def _close(self, until: int) -> None:
         counts = self._stretch
         for flow in dict.fromkeys(flow for flow, _ in counts):
-            data, control = counts[flow, True], counts[flow, False]
-            stretch = Stretch(self._since, until - self._since, data, min(data, self._again[flow]), control)
+            data, probes, answers = counts[flow, "data"], counts[flow, "probes"], counts[flow, "answers"]
+            again = min(data, self._again[flow])
+            stretch = Stretch(self._since, until - self._since, data, again, probes, answers)
             self.still.setdefault(flow, []).append(stretch)
         counts.clear()
