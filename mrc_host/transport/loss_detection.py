@@ -216,9 +216,9 @@ class LossDetection:
         all, too, or that was lost already. Where the plane's round trip was never measured, the time `unknown` replaces
         the two round trips. It stays silent until something arrives. Lost is what was sent there before that and what
         the SACK, whose bitmap starts at PSN `base`, shows as missing. Packets beyond the bitmap may have arrived, and
-        the next SACKs of a sweep will show them: these are lost after twice that time, and no sooner than a round trip after the
-        silence was noticed. Otherwise those of one silent plane could fill the window, so that nothing lost on another
-        is sent again.
+        the next SACKs of a sweep will show them: these are lost after twice that time, and no sooner than a round trip
+        after the silence was noticed. Otherwise those of one silent plane could fill the window, so that nothing lost
+        on another is sent again.
         """
         self.last_answered = max(self.last_answered, answered_at)
         oldest = self._sent.record(self._sent.una)

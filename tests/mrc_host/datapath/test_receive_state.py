@@ -16,7 +16,8 @@ from tests.seeds import SEED
 
 A, RTX = headers.ACK_REQUEST, headers.RTX
 READ = (
-    "first_psn", "next_psn", "max_psn", "held_up", "arrived", "out_of_order", "units", "pending_bytes", "trimmed_request", "unshown",
+    "first_psn", "next_psn", "max_psn", "held_up", "arrived", "out_of_order", "units", "pending_bytes",
+    "trimmed_request", "unshown",
 )  # fmt: skip
 WIDEST = 255 * 128 - 1
 
