@@ -11,7 +11,7 @@ from typing import Any
 from mrc_lab.paper import score
 
 Row = Mapping[str, Any]
-_BESIDE = "Files have {values} more numbers outside that list; {within} of them are within 10 %."
+_BESIDE = "The files have {values} more numbers, which are not on that list; {within} of them are within 10 %."
 
 
 def listing(summary: Mapping[str, Any]) -> str:
@@ -21,10 +21,10 @@ def listing(summary: Mapping[str, Any]) -> str:
     lines = [
         f"With seed {seeds}, {whole['within']} of {whole['values']} published numbers are within 10 %, and"
         f" {whole['met']} of {whole['bounds']} bounds are met."
-        f" {whole['fitted_within']} of those within are among the {whole['fitted']} to which ours was fitted.",
+        f" Of those within, {whole['fitted_within']} are among the {whole['fitted']} to which ours was fitted.",
         *([_BESIDE.format(**beside)] if beside["values"] else []),
         "",
-        "| figure | within 10 % | fitted to |",
+        "| figure | within 10 % | fitted |",
         "|---|---|---|",
         *(
             f"| {one['figure']} | {one['within']} of {one['values']} | {one['fitted'] or ''} |"
@@ -32,7 +32,7 @@ def listing(summary: Mapping[str, Any]) -> str:
             if one["values"]
         ),
         "",
-        "| figure | published number | ours over it | cause |",
+        "| figure | published number | ours / published | cause |",
         "|---|---|---|---|",
         *(_outside(rows) for rows in score.outside(summary["numbers"])),
     ]

@@ -31,7 +31,7 @@ def text_of(*rows: dict[str, Any]) -> str:
 def test_the_score_names_the_seed_and_what_was_fitted() -> None:
     text = text_of(row("a.rate", 1.0), row("a.fit", 1.01, fitted=True), row("a.far", 2.0, "Too fast."))
     assert "With seed 1, 2 of 3 published numbers are within 10 %, and 0 of 0 bounds are met." in text
-    assert "1 of those within are among the 1 to which ours was fitted" in text
+    assert "Of those within, 1 are among the 1 to which ours was fitted." in text
     assert "| Fig A | 2 of 3 | 1 |" in text
 
 
@@ -52,5 +52,5 @@ def test_numbers_of_one_entry_and_cause_share_a_row_and_keep_their_ratios() -> N
 def test_numbers_beside_the_list_are_counted_apart() -> None:
     text = text_of(row("a.rate", 1.0), row("own", 1.0, listed=False), row("far", 3.0, "Too fast.", listed=False))
     assert "1 of 1 published numbers are within 10 %" in text
-    assert "Files have 2 more numbers outside that list; 1 of them are within 10 %." in text
+    assert "The files have 2 more numbers, which are not on that list; 1 of them are within 10 %." in text
     assert "| Fig A | far | 3 | Too fast. |" in text
