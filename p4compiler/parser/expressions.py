@@ -215,11 +215,9 @@ class ExpressionParser:
                 out = tree.CallExpression(
                     out.span.to(self._cursor.tokens[self._cursor.at - 1].span), out, (), arguments
                 )
-            elif self._cursor.sees("<") and isinstance(out, tree.Name | tree.MemberExpression) and self._generic_call():
+            elif self._cursor.sees("<") and isinstance(out, tree.Name | tree.MemberExpression) and self._generic(out):
                 types = self.type_arguments()
-                if self._cursor.accept("."):
-                    self._cursor.at -= 1
-                    assert isinstance(out, tree.Name)
+                if isinstance(out, tree.Name) and self._cursor.sees("."):
                     out = tree.TypeExpression(out.span, tree.NamedTypeNode(out.span, out.name, types, out.absolute))
                     continue
                 arguments = self.arguments()
@@ -229,14 +227,12 @@ class ExpressionParser:
             else:
                 return out
 
-    def _generic_call(self) -> bool:
-        """Whether type arguments and then a parenthesis follow, rather than a comparison."""
+    def _generic(self, of: tree.Expression) -> bool:
+        """Whether type arguments of a function, method or type follow, rather than a comparison."""
         start = self._cursor.at
         try:
             self.type_arguments()
-            return self._cursor.sees("(") or (
-                self._cursor.sees(".") and self._cursor.tokens[start - 1].kind == lexer.NAME
-            )
+            return self._cursor.sees("(") or (isinstance(of, tree.Name) and self._cursor.sees("."))
         except Refusal:
             return False
         finally:

@@ -32,6 +32,7 @@ def marked(item: p4compiler.Diagnostic) -> str:
         ("hdr.h.a = unknown;", "'unknown' is not declared", "unknown"),
         ("hdr.h.a = 1 +;", "syntax error: an expression expected, found ';'", ";"),
         ("hdr.h.a = 1 hdr.h.b = 2;", "syntax error: ';' after a statement expected, found 'hdr'", "hdr"),
+        ("hdr.h.a<bit<8>>.a = 1;", "syntax error: '=' or a call expected, found '<'", "<"),
         ("hdr.s[3].x = 1;", "index 3 of a stack of 3 elements (outside the bounds)", "3"),
         ("hdr.s[-1].x = 1;", "Negative array index -1", "-1"),
         ("hdr.h.a[8:0] = 1;", "Bit index 8 greater than width 8", "8"),
