@@ -116,7 +116,7 @@ static inline int makes_sack_due(ReceiveState *state, const Arrival *arrival) {
     }
     state->pending_bytes += arrival->size > LEAST_COUNTED ? arrival->size : LEAST_COUNTED;
     due |= state->pending_bytes >= state->threshold || (state->in_order && arrival->psn >= state->next_psn) ||
-           arrival->psn < state->trimmed_request;
+           state->max_psn < state->trimmed_request;
     if (due)
         state->pending_bytes = 0;
     return due;

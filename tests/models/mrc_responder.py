@@ -115,7 +115,8 @@ class MrcResponder:
             self.ahead.remove(self.next_psn)
             self.next_psn += 1
         self._pending += max(size, LEAST_COUNTED)
-        due = bool(flags) or marked or self._pending >= self._threshold or psn < self._asked_trimmed
+        due = bool(flags) or marked or self._pending >= self._threshold
+        due = due or max(self.ahead, default=self.next_psn - 1) < self._asked_trimmed
         if flags & headers.ACK_REQUEST and psn >= self.next_psn:
             self._asked = max(self._asked, psn)
         if 0 <= self._asked < self.next_psn:

@@ -65,7 +65,7 @@ class ReceiveState:
             self._ack_requested = -1
             due = True
         self.pending_bytes += max(size, _LEAST_COUNTED)
-        due = due or self.pending_bytes >= self._threshold or psn < self.trimmed_request
+        due = due or self.pending_bytes >= self._threshold or self.max_psn < self.trimmed_request
         if due:
             self.pending_bytes = 0
         return due
