@@ -80,6 +80,10 @@ def check_case(case: Case, document: Value) -> None:
         fabric = build_fabric(case.fabric)
     except FabricError as error:
         raise place_of(str(error), members["fabric"]).error(str(error)) from None
+    if all(tenant.transport.kind is not QpType.MRC for tenant in case.tenants):
+        for name in ("spraying", "path_selection"):
+            if getattr(case.transport, name) is not None:
+                raise _at(members["transport"], name).error("applies to mrc only, and no flow here is of that type")
     for tenant, place, keys in zip(case.tenants, *tenant_places(case, document), strict=True):
         mtu = dict(tenant.transport.attributes).get("path_mtu", 4096)
         if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
@@ -121,8 +125,9 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
     if latest_start(tenant.workload) >= case.duration:
         word = "start" if tenant.workload.start >= case.duration else "starts"
         raise place.error(f"a pair begins when the run is over: see {word}")
-    if part.evs is not None and not part.kind.source_routed:
-        raise _at(transport, "evs").error(f"applies to mrc and uet only: {part.type} has no entropy values of paths")
+    for name in ("evs", "paths"):
+        if getattr(part, name) is not None and not part.kind.source_routed:
+            raise _at(transport, name).error(f"applies to mrc and uet only: {part.type} has no entropy values of paths")
     if part.ev_choice == "coordinated":
         _check_coordination(case, tenant, transport)
     if isinstance(tenant.workload, Writes) and tenant.workload.uplinks:

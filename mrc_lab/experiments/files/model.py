@@ -100,7 +100,9 @@ class TransportPart:
     )
     qps: int = key(Integer(1, MAX_QPS), "queue pairs of each flow", default=1)
     paths: int | None = key(
-        Integer(1), "entropy values in the active set, the same number in each plane and at least one", default=None
+        Integer(1),
+        "mrc, uet: entropy values in the active set, the same number in each plane and at least one",
+        default=None,
     )
     evs: int | None = key(
         Integer(1, MAX_EVS),
@@ -112,7 +114,9 @@ class TransportPart:
         "congestion control: of mrc and uet nscc, fixed or none; of rc, rc_sr and rc_ar dcqcn, fixed or none",
         default=None,
     )
-    spraying: str | None = key(Text(SPRAYING), "whether marks, trims and losses change the paths in use", default=None)
+    spraying: str | None = key(
+        Text(SPRAYING), "mrc: whether marks, trims and losses change the paths in use", default=None
+    )
     path_selection: str | None = key(Text(), "mrc: a path selection of a plugin", default=None)
     ev_choice: str = key(
         Text(("random", "coordinated")),

@@ -110,7 +110,7 @@ def test_variants_override_the_file():
         ("{qps: 2,", "{ev_choice: coordinated,", "line 3: transport.ev_choice: coordinated needs paths"),
         ("{qps: 2,", "{ev_choice: coordinated, paths: 3,", "a multiple of the planes"),
         ("{qps: 2,", "{ev_choice: coordinated, paths: 16,", "as many as there are at most"),
-        ("{qps: 2, attributes: {mpr: 9}}", "{type: rc, ev_choice: coordinated, paths: 2}", "for flows of mrc only"),
+        ("{qps: 2, attributes: {mpr: 9}}", "{type: rc, ev_choice: coordinated}", "for flows of mrc only"),
         ("message: 64K", "starts: 120us", "a pair begins when the run is over"),
         ("message: 64K", "uplinks: [[0]]", "line 4: workload.uplinks: applies to rc and rc_sr only: the path of mrc"),
         ("{qps: 2, attributes: {mpr: 9}}", "{type: rc, attributes: {udp_sport: 50000}}", "udp_sport: unknown key"),

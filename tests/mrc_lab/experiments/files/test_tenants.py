@@ -114,6 +114,7 @@ REFUSED = [
     ("type: rc", "settings: {}", "transport.settings: belongs to NICs, which tenants share: write it under transport"),
     ("type: rc", "evs: 0", "transport.evs: is 0, but must be 1 to 4096"),
     ("type: rc", "type: rc, evs: 1", "transport.evs: applies to mrc and uet only: rc has no entropy values"),
+    ("type: rc", "type: rc, paths: 2", "transport.paths: applies to mrc and uet only: rc has no entropy values"),
     ("type: rc", "type: rc, congestion: nscc", "line 7: workloads[1].transport.congestion: Congestion control 'nscc'"),
     ("type: rc", "ev_choice: coordinated", "transport.ev_choice: entropy values are coordinated for flows of mrc"),
     ("hosts: [h1, h2]", "hosts: h1", "line 6: workloads[1]: needs two hosts or more, but has 1"),
@@ -132,6 +133,21 @@ def test_invalid_tenants_are_refused_with_line_and_reason(old, new, problem):
     with pytest.raises(FileError) as found:
         load_text(TWO.replace(old, new, 1))
     assert problem in str(found.value)
+
+
+@pytest.mark.parametrize("key", ["spraying: oblivious", "path_selection: recycle"])
+@pytest.mark.parametrize("kind", ["uet", "rc", "rc_sr", "rc_ar"])
+def test_what_only_mrc_has_is_refused_where_nothing_is_of_it(key, kind):
+    transport = f"transport: {{type: {kind}, {key}}}"
+    text = f"fabric: {{hosts: 8}}\nduration: 200us\n{transport}\nworkload: {{kind: permutation}}"
+    with pytest.raises(FileError, match=rf"transport\.{key.split(':')[0]}: applies to mrc only"):
+        load_text(text)
+    assert load_text(text.replace(f"type: {kind}, {key}", "type: mrc, spraying: oblivious"))
+
+
+def test_what_only_mrc_has_may_be_there_if_one_tenant_is_of_it():
+    text = TWO.replace("qps: 2, paths: 4", "spraying: oblivious, paths: 4", 1)
+    assert [tenant.transport.type for tenant in load_text(text).cases[0].tenants] == ["mrc", "rc"]
 
 
 def test_a_file_needs_a_workload():
