@@ -100,7 +100,7 @@ class ReceiveState:
     units: int
     """Received bytes in units of 256, duplicates included; Python adds those."""
     trimmed_request: int
-    """PSN of the newest packet with the A bit that arrived trimmed, -1 for none: a SACK is due for each packet, until a newer one is here."""
+    """PSN of the newest trimmed packet with the A bit, -1 for none: each packet makes a SACK due till a newer came."""
     pending_bytes: int
     """Bytes that arrived since a SACK was due; Python sets it to 0 when another reason makes it queue one."""
 

@@ -3,9 +3,9 @@
 A SACK is due (docs/protocol.md §2) after ``sack_threshold`` bytes, on the A bit, on an ECN mark, on a retransmission,
 and on a probe. If a packet with the A bit arrives ahead of others, another SACK is sent once these have arrived:
 nothing else would report the last arrivals to the sender, nor the number of duplicates. If it arrives trimmed, a SACK
-is due for what is here, and for each packet that comes before a newer one (§10.1). A newer SACK replaces an older one not sent yet,
-unless that carries something of its own: a mark, the answer to a probe, or which transmission of a repeated packet
-arrived.
+is due for what is here, and for each packet that comes before a newer one (§10.1). A newer SACK replaces an older one
+not sent yet, unless that carries something of its own: a mark, the answer to a probe, or which transmission of a
+repeated packet arrived.
 
 The bitmap of a SACK covers 64 PSNs. Since planes progress at different rates, arrivals not yet covered by a bitmap are
 remembered by plane, and when one bitmap cannot cover them all, another SACK follows. The count of received bytes
