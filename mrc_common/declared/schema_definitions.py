@@ -14,7 +14,7 @@ from typing import Any
 from mrc_common import strict_json
 
 JsonSchema = dict[str, Any]
-_LEAST_LINES = 6  # of a part that is worth a name: a reference has three
+_LEAST_LINES = 5  # of a part that is worth a name: a reference has three
 
 
 def with_definitions(schema: JsonSchema) -> JsonSchema:
