@@ -74,7 +74,19 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
         checks.check_reported(metric, cases, place)
     published = resolve_published(file.published, cases, known.get("published", document))
     about = file.title or name, file.figure, file.about, file.scaled
-    return Experiment(name, *about, cases, expect, text, document.source.name, file.report, published, document.notes)
+    return Experiment(
+        name,
+        *about,
+        cases,
+        expect,
+        text,
+        document.source.name,
+        file.report,
+        published,
+        document.notes,
+        file.backend,
+        document,
+    )
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:
@@ -167,6 +179,7 @@ def _case(name: str, document: Value) -> Case:
         part.measure,
         timing=part.timing,
         p4=part.p4,
+        document=document,
     )
     checks.check_case(case, document)
     if case.measure.bin > case.duration:
