@@ -22,9 +22,11 @@ from mrc_host.config import TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
 from mrc_lab.scale.detection import Detection
 from mrc_lab.scale.link_states import LinkStates
+from mrc_lab.scale.lossy_paths import LossyPaths
 from mrc_lab.scale.network import DOWN, UP, Booleans, Floats, Integers, Network
 from mrc_lab.scale.rates import UsableLinks
 from mrc_lab.scale.streams import Streams
+from simulation.seeds import generator
 
 MAX_CHANGES: Final = 200_000  # that are kept; the counters go on
 
@@ -56,6 +58,7 @@ class PathStates:
         states: LinkStates,
         at: At,
         changed: Callable[[], None],
+        seed: int,
     ) -> None:
         self._network, self._streams, self._settings = network, streams, settings
         self._states, self._at, self._changed = states, at, changed
@@ -70,6 +73,10 @@ class PathStates:
         self._met = np.zeros(len(streams), dtype=np.int64)  # deaths that a stream knows of while it is not active
         self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
         self._between = (self._near != self._far) & (streams.plane < 0)
+        self._resting_most = network.t1s // settings.backup_share
+        self.lossy = LossyPaths(
+            self, settings, self._resting_most, at, lambda place: generator(seed, "lossy path", *place)
+        )
         self.changes: list[PathChange] = []
         self.failures = np.zeros(len(streams))  # paths that went out of use
         self.usable = self._usable()
@@ -92,6 +99,8 @@ class PathStates:
             self._ports_lost(lost)
         if (before.carrier != states.carrier).any():
             self._update()
+        if (before.uplink_loss != states.uplink_loss).any():
+            self._set_lossy(now)
         dead = (states.uplink_loss >= 1) & (before.uplink_loss < 1) & (self._network.uplink > 0)
         for place in np.argwhere(dead):
             self._dies(_uplink(place), now)
@@ -102,6 +111,19 @@ class PathStates:
         touched = (lost[streams.source] | lost[streams.destination]) & planes & streams.active[:, None]
         under_way = self._per_plane(planes) * touched.sum(axis=1) * self._settings.base_rtt / 1e9
         streams.lose(streams.active, under_way[streams.active])
+
+    def _set_lossy(self, now: int) -> None:
+        """Some uplinks lose a part of what they carry: so do all paths over them."""
+        loss = self._states.uplink_loss
+        lossy = (loss > 0) & (loss < 1)
+        places, losses = [], []
+        for plane, t1 in np.argwhere(lossy.any(axis=(0, 2))).tolist():
+            survival = (1 - loss[UP, plane, self._near, t1]) * (1 - loss[DOWN, plane, self._far, t1])
+            for stream in np.flatnonzero(self._between & (survival < 1) & (survival > 0)).tolist():
+                places.append((stream, plane, t1))
+                losses.append(float(1 - survival[stream]))
+        self.lossy.set(np.array(places, dtype=np.int64).reshape(-1, 3), losses, now)
+        self._changed()
 
     def _dies(self, link: Uplink, now: int) -> None:
         """A direction of an uplink loses everything from now on."""
@@ -171,13 +193,12 @@ class PathStates:
     def _rest(self, link: Uplink) -> None:
         """A path over a link that never died by its probes rests, if some may."""
         way, plane, rack, _ = link
-        most = int((self._network.uplink[plane, rack] > 0).sum()) // self._settings.backup_share
-        if not most:
+        if not self._resting_most:
             return
         resting = self._resting.setdefault(link[:3], [])
         resting.append(link[3])
         self._outside[link] = True
-        if len(resting) > most:
+        if len(resting) > self._resting_most:
             self._outside[(way, plane, rack, resting.pop(0))] = False
 
     # ---- streams ----------------------------------------------------------------------------------------------------
@@ -209,7 +230,32 @@ class PathStates:
             for up in ups:
                 for down in downs:
                     found[np.intersect1d(self._met_by(up), self._met_by(down))] -= 1
+        for stream, paths in self.lossy.bad().items():
+            found[stream] += paths
         return found
+
+    # ---- what lossy paths ask ---------------------------------------------------------------------------------------
+
+    def path_rate(self, stream: int, plane: int) -> tuple[float, float]:
+        """Packets a second on each path of a stream in a plane, and how long (ns) a loss there goes unnoticed."""
+        if not self._streams.active[stream] or not self._streams.rate[stream]:
+            return 0.0, 0.0
+        (per_path,), (lasts,) = self._on_path(plane, np.array([stream]))
+        return float(per_path), float(lasts)
+
+    def is_last(self, stream: int, plane: int) -> bool:
+        """Whether a plane has no other path for a stream."""
+        return bool(self.usable.joined[plane, self._near[stream], self._far[stream]] < 2)
+
+    def lose(self, stream: int, packets: float) -> None:
+        """Packets were lost."""
+        self._streams.lose(np.array([stream]), packets)
+
+    def note(self, stream: int, plane: int, t1: int, now: int, first_loss: int | None) -> None:
+        """A path went out of use, or came back."""
+        self._note((UP, plane, 0, t1), np.array([stream]), now, first_loss)
+
+    # ---- who uses what ----------------------------------------------------------------------------------------------
 
     def _end(self, link: Uplink) -> Booleans:
         """Streams that have the rack of a link at the end of its direction."""

@@ -27,7 +27,10 @@ Call = Callable[[int], None]
 
 
 class World:
-    """A network with streams and faults. `ended` is called with streams that have sent all they had, and the time."""
+    """A network with streams and faults.
+
+    `ended` is called with streams that have sent all they had, and the time. `seed` is that of what is random.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class World:
         settings: TransportSettings,
         faults: FaultEngine,
         ended: Callable[[Integers, int], None],
+        seed: int,
     ) -> None:
         self.network, self.streams = network, streams
         self.now = 0
@@ -48,7 +52,7 @@ class World:
         self._rates = Rates(network, streams)
         self._stale = False
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
-        self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed)
+        self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed, seed)
         self.events = 0
 
     # ---- events -----------------------------------------------------------------------------------------------------
@@ -95,6 +99,7 @@ class World:
         if self._fresh:
             fresh, self._fresh = np.concatenate(self._fresh), []
             self.paths.began(fresh, self.now)
+        self.paths.lossy.rates_changed(self.now)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ from mrc_lab.experiments.files.checks import tenant_places
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant
 from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Ranks, Training, Workload, WriteBw
-from topologies.fabric import Fabric
+from simulation.fault_limits import SIMULATION
+from topologies.fabric import Fabric, LinkKind
 from topologies.faults import kind_named
 
 TRANSPORTS: Final = ("mrc", "rc")
@@ -64,7 +65,7 @@ def _refusals(case: Case, document: Value) -> Iterator[tuple[Value, str]]:
     for section in sections:
         yield from _transport_refusals(section)
     if case.faults:
-        yield from _fault_refusals(members["faults"])
+        yield from _fault_refusals(case, fabric, members["faults"])
 
 
 def _fabric_refusals(fabric: Fabric, place: Value) -> Iterator[tuple[Value, str]]:
@@ -113,12 +114,20 @@ def _transport_refusals(section: Value) -> Iterator[tuple[Value, str]]:
             yield from _unread(section.items()[name], read)
 
 
-def _fault_refusals(place: Value) -> Iterator[tuple[Value, str]]:
-    for fault in place.elements():
+def _fault_refusals(case: Case, fabric: Fabric, place: Value) -> Iterator[tuple[Value, str]]:
+    for planned, fault in zip(case.faults, place.elements(), strict=True):
         kind = fault.items()["kind"]
         name = kind_named(kind.text().strip()).name
         if name not in FAULTS:
             yield kind, f"{name} has no effect that the scale backend computes; it knows {', '.join(FAULTS)}"
+            continue
+        effect = SIMULATION.effect_of(fabric, planned.fault)
+        down = set(effect.down)
+        for end, *_ in effect.losses(fabric):
+            link = fabric.link_at(end)
+            if link is not None and link.kind is LinkKind.NIC_T0 and link.name not in down:
+                yield fault, f"the scale backend computes no losses at NICs, as of {link.name}: take the link down"
+                break
 
 
 def _check_metrics(experiment: Experiment, document: Value) -> None:

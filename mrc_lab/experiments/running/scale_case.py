@@ -89,7 +89,7 @@ class _CaseRun:
         for record in engine.registry:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
-        self._world = World(network, streams, settings, engine, self._ended)
+        self._world = World(network, streams, settings, engine, self._ended, seed)
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []
