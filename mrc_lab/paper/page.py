@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mrc_lab.backends import BACKENDS
 import mrc_lab.paper
 from mrc_lab import published
+from mrc_lab.backends import BACKENDS
 from mrc_lab.paper import score
 from mrc_lab.reports.pages import render
 from mrc_lab.reports.seeds import merged

@@ -23,7 +23,9 @@ class Latency:
     def of(cls, fabric: Fabric, sizes: PacketSizes, delay: int) -> Latency:
         """Those of full packets; links that do not say have `delay` ns. Racks of one fabric are taken to be alike."""
         first = fabric.nics[0]
-        others = [next((nic for nic in fabric.nics[1:] if (nic.t0 == first.t0) is same), None) for same in (False, True)]
+        others = [
+            next((nic for nic in fabric.nics[1:] if (nic.t0 == first.t0) is same), None) for same in (False, True)
+        ]
         ideal = IdealCompletion(fabric, sizes, delay)
         completion, arrival = [], []
         for other in others:

@@ -122,7 +122,7 @@ class LossyPaths:
     def _loses(self, path: LossyPath, turn: int, now: int) -> None:
         if turn != path.turn or not path.used or not path.loss:
             return
-        stream, plane, t1 = path.place
+        stream, plane, _ = path.place
         rate, unnoticed = self._around.path_rate(stream, plane)
         if self._around.is_last(stream, plane):
             self._around.lose(stream, 1)

@@ -108,7 +108,11 @@ class PathStates:
     def _ports_lost(self, lost: Booleans) -> None:
         """Ports have lost their carrier: what is under way there is sent again on other planes."""
         streams, planes = self._streams, self._planes()
-        touched = (lost[streams.source] | lost[streams.destination]) & planes & streams.active[:, None]
+        touched = (
+            (lost[streams.source] | lost[streams.destination])
+            & planes
+            & (streams.active & (streams.plane < 0))[:, None]
+        )
         under_way = self._per_plane(planes) * touched.sum(axis=1) * self._settings.base_rtt / 1e9
         streams.lose(streams.active, under_way[streams.active])
 
@@ -136,9 +140,8 @@ class PathStates:
 
     def _notice(self, link: Uplink, users: Integers, now: int) -> None:
         """Those that use it find out."""
-        per_path, lasts = self._on_path(link[1], users)
-        soonest = int(lasts.mean())
-        self._at(now + soonest, lambda time: self._goes_out(link, now, time))
+        _, lasts = self._on_path(link[1], users)
+        self._at(now + int(lasts.mean()), lambda time: self._goes_out(link, now, time))
 
     def _goes_out(self, link: Uplink, since: int, now: int) -> None:
         if self._out[link]:
@@ -280,7 +283,8 @@ class PathStates:
 
     def _per_plane(self, planes: Booleans) -> Floats:
         """Packets a second of each stream in each of its planes."""
-        return self._streams.packets() / np.maximum(planes.sum(axis=1), 1)
+        found: Floats = self._streams.packets() / np.maximum(planes.sum(axis=1), 1)
+        return found
 
     def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats]:
         """Packets a second on each path of a plane, and how long (ns) one that dies is used."""

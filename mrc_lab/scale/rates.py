@@ -31,7 +31,8 @@ class UsableLinks:
     def joined(self) -> Integers:
         """Paths between racks, by plane and the two racks."""
         up, down = self.uplinks.astype(np.float32)
-        return np.rint(np.matmul(up, down.transpose(0, 2, 1))).astype(np.int64)
+        found: Integers = np.rint(np.matmul(up, down.transpose(0, 2, 1))).astype(np.int64)
+        return found
 
     def planes_of(self, streams: Streams, network: Network) -> Booleans:
         """The planes of each stream [stream, plane]."""
@@ -51,11 +52,11 @@ class Rates:
         self._ports = network.nics * network.planes
         self._groups = int(streams.group.max(initial=-1)) + 1
 
-    def compute(self, states: LinkStates, usable: UsableLinks) -> Floats:
-        """The rate of every stream, b/s of payload; 0 of those that are not active or have no way."""
+    def compute(self, states: LinkStates, usable: UsableLinks, waiting: Booleans) -> Floats:
+        """The rate of every stream, b/s of payload; 0 of those that are not active, have no way or are waiting."""
         streams = self._streams
         planes = usable.planes_of(streams, self._network)
-        able = streams.active & planes.any(axis=1) if self._sprayed else streams.active
+        able = streams.active & (planes.any(axis=1) if self._sprayed else ~waiting)
         flow = np.flatnonzero(able)
         if not len(flow):
             return np.zeros(len(streams))

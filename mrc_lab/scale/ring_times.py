@@ -48,7 +48,7 @@ class Passing:
         return self.slots * piece * _SECOND / turn
 
     def _by_chunks(self, rate: float) -> float:
-        """ns until the last byte is sent, if every chunk waits for the one that it is made of."""
+        """Time (ns) until the last byte is sent, if every chunk waits for the one that it is made of."""
         chunks = -(-self.segment // self.chunk)
         piece = min(self.chunk, self.segment) * 8 * _SECOND / rate
         whole = self.segment * 8 * _SECOND / rate

@@ -22,7 +22,8 @@ class StreamSpec:
     """A stream to be. `source` and `destination` are numbers of NICs, `flow` that of the flow it is counted in.
 
     Its messages have `message` bytes, of which `outstanding` are under way on each of `qps` queue pairs. `plane` and
-    `t1` are the path of a queue pair of RC (a T1 of -1: none, below one T0). Streams of one `group` have one rate.
+    `t1` are the path of a queue pair of RC, `back_t1` that of its acknowledgements (a T1 of -1: none, below one T0).
+    Streams of one `group` have one rate.
     """
 
     source: int
@@ -34,6 +35,7 @@ class StreamSpec:
     qps: int = 1
     plane: int = SPRAYED
     t1: int = -1
+    back_t1: int = -1
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class Streams:
     qps: Integers
     plane: Integers
     t1: Integers
+    back_t1: Integers
     packet: Floats
     line: Floats
     answer: Floats
@@ -92,6 +95,7 @@ class Streams:
             qps=numbers("qps"),
             plane=numbers("plane"),
             t1=numbers("t1"),
+            back_t1=numbers("back_t1"),
             packet=message / packets,
             line=np.array([known[size] for size in message.tolist()]) / message,
             answer=sizes.answer / (answers * message / packets),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import PathStates
 from mrc_lab.scale.rates import Rates
+from mrc_lab.scale.single_paths import SinglePaths
 from mrc_lab.scale.streams import Streams
 from topologies.faults.engine import FaultChange, FaultEngine
 
@@ -30,6 +31,7 @@ class World:
     """A network with streams and faults.
 
     `ended` is called with streams that have sent all they had, and the time. `seed` is that of what is random.
+    `timeouts` are the ACK timeouts (ns) of RC in a row; `failed` is called with a stream that has had all of them.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class World:
         faults: FaultEngine,
         ended: Callable[[Integers, int], None],
         seed: int,
+        timeouts: Sequence[int] = (),
+        failed: Callable[[int, int], None] = lambda stream, now: None,
     ) -> None:
         self.network, self.streams = network, streams
         self.now = 0
@@ -53,6 +57,10 @@ class World:
         self._stale = False
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
         self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed, seed)
+        self.single = SinglePaths(
+            network, streams, timeouts, settings.base_rtt, self.at, self.rates_changed, self._fail
+        )
+        self._failed = failed
         self.events = 0
 
     # ---- events -----------------------------------------------------------------------------------------------------
@@ -78,6 +86,7 @@ class World:
             self.rates_changed()
         self.states = states
         self.paths.links_changed(states, self.now)
+        self.single.links_changed(states, self.now)
         due = self._faults.wakeup()
         if due is not None and due != self._awaited:
             self._awaited = due
@@ -91,11 +100,18 @@ class World:
         self.streams.left[chosen] = size
         self.streams.active[chosen] = True
         self._fresh.append(chosen)
+        self.single.began(chosen.tolist(), self.now)
         self.rates_changed()
+
+    def _fail(self, stream: int, now: int) -> None:
+        """A queue pair has failed, and sends nothing any more."""
+        self.streams.active[stream] = False
+        self.rates_changed()
+        self._failed(stream, now)
 
     def _compute(self) -> None:
         self._stale = False
-        self.streams.rate = self._rates.compute(self.states, self.paths.usable)
+        self.streams.rate = self._rates.compute(self.states, self.paths.usable, self.single.waiting)
         if self._fresh:
             fresh, self._fresh = np.concatenate(self._fresh), []
             self.paths.began(fresh, self.now)

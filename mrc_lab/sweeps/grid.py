@@ -173,7 +173,9 @@ def backend_of(experiment: Experiment) -> str:
     """Where a sweep runs an experiment: on the backend that its file names, which must need no root; else simulated."""
     backend = experiment.backend_for(None)
     if backend == "emulation":
-        raise ExperimentError(f"{experiment.name} runs in emulation, and a sweep does not: leave backend out of the file")
+        raise ExperimentError(
+            f"{experiment.name} runs in emulation, and a sweep does not", "Leave backend out of the file."
+        )
     return backend
 
 

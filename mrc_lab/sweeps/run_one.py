@@ -62,4 +62,3 @@ def _summary(run: SweepRun) -> dict[str, Any]:
     backend = backend_of(experiment)
     metrics = MetricTable(experiment.cases, run_experiment(experiment, backend, run.seed))
     return summarize(experiment, metrics, judge(experiment, metrics, backend), backend, run.seed)
-

@@ -31,9 +31,7 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
     return crc32(ends[0] + ends[1])
 
 
-def chosen_path(
-    address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int, planes: Sequence[int]
-) -> tuple[int, int]:
+def chosen_path(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int, planes: Sequence[int]) -> tuple[int, int]:
     """The plane of a connection, of those that both ends have, and its UDP source port."""
     chosen = path_hash(address_a, qpn_a, address_b, qpn_b)
     return planes[chosen % len(planes)], _FIRST_SPORT | chosen >> 16 & 0x3FFF

@@ -377,7 +377,9 @@ class FilePart(CasePart):
     title: str = key(Text(), "what it shows, in one line", default="")
     figure: str = key(Text(), "the published figure that it reproduces", default="")
     about: str = key(Text(), "what is done, in some sentences", default="")
-    backend: str = key(Text(tuple(BACKENDS)), "where it runs, unless --backend says otherwise (default: sim)", default="")
+    backend: str = key(
+        Text(tuple(BACKENDS)), "where it runs, unless --backend says otherwise (default: sim)", default=""
+    )
     scaled: str = key(Text(), "what is smaller or shorter than in the publication, and by how much", default="")
     variants: tuple[Value, ...] = key(ListOf(AnyMapping()), "cases: each laid over the rest of the file", default=())
     axis: tuple[Value, ...] = key(

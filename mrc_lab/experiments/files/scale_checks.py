@@ -23,7 +23,7 @@ TRANSPORTS: Final = ("mrc", "rc")
 WORKLOADS: Final = (WriteBw, Permutation, Incast, Collective, Training)
 FAULTS: Final = ("link_down", "port_down", "power_off", "blackhole", "loss", "corruption", "rate", "flap")
 METRICS: Final = (
-    "throughput", "link_throughput", "algbw", "busbw", "completion_time", "fct", "retransmit_share", "fairness", "lost",
+    "throughput", "algbw", "busbw", "completion_time", "fct", "retransmit_share", "fairness", "lost",
     "retransmitted", "path_failures", "paths_bad", "errors",
 )  # fmt: skip
 _FABRIC: Final = (
@@ -55,12 +55,17 @@ def _refusals(case: Case, document: Value) -> Iterator[tuple[Value, str]]:
             yield members[name], "has no meaning for the scale backend, which has no packets: leave it out"
     fabric = build_fabric(case.fabric)
     yield from _fabric_refusals(fabric, members["fabric"])
-    if "measure" in members and case.measure.queues:
-        yield members["measure"].items()["queues"], "the scale backend computes rates, and no queues: leave it out"
+    measured = members["measure"].items() if "measure" in members else {}
+    for name in ("links", "queues"):
+        if name in measured and getattr(case.measure, name):
+            yield measured[name], f"the scale backend records flows, and no {name}: leave it out"
+    first = case.tenants[0].transport
     sections = [members["transport"]] if "transport" in members else []
     for tenant, work, transport in zip(case.tenants, *tenant_places(case, document), strict=True):
         yield from _workload_refusals(tenant.workload, work)
         yield from _type_refusals(tenant, transport)
+        if (tenant.transport.type, tenant.transport.attributes) != (first.type, first.attributes):
+            yield transport, "the scale backend gives all tenants one type of transport with the same attributes"
         sections += [work.items()["transport"]] if "transport" in work.items() else []
     for section in sections:
         yield from _transport_refusals(section)
@@ -133,13 +138,9 @@ def _fault_refusals(case: Case, fabric: Fabric, place: Value) -> Iterator[tuple[
 def _check_metrics(experiment: Experiment, document: Value) -> None:
     """FileError for the first metric, expected or reported, that is not computed."""
     keys = document.items()
-    for name, selected in (("expect", experiment.expect), ("report", experiment.report)):
-        if not selected:
-            continue
-        for one, place in zip(selected, keys[name].elements(), strict=True):
-            elsewhere = getattr(one, "backend", "") not in ("", "scale")
-            if one.metric not in METRICS and not elsewhere:
-                hint = ": write backend: sim beside it" if name == "expect" else ""
-                raise place.items()["metric"].error(f"{one.metric} is not computed by the scale backend{hint}")
-
-
+    asked = [(one.metric, one.backend) for one in experiment.expect]
+    shown = [(one.metric, "") for one in experiment.report]
+    for name, metrics, hint in (("expect", asked, ": write backend: sim beside it"), ("report", shown, "")):
+        for (metric, backend), place in zip(metrics, keys[name].elements() if metrics else (), strict=True):
+            if metric not in METRICS and backend in ("", "scale"):
+                raise place.items()["metric"].error(f"{metric} is not computed by the scale backend{hint}")

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrc_host.verbs_types import PathReason, PathState
-from mrc_lab.errors import ExperimentError
+from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.fitted_fabric import fitted_fabric
@@ -36,6 +36,8 @@ from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.streams import Streams, StreamSpec
 from mrc_lab.scale.world import World
 from simulation.fault_limits import SIMULATION
+from simulation.transport_timers import ack_timeouts, timing
+from simulation.world import default_queues
 from topologies.addressing import path_ev
 from topologies.fabric import Fabric
 from topologies.faults.engine import FaultEngine
@@ -46,7 +48,9 @@ from topologies.up_down import FabricPath
 _LEFT_OUT = "rates between changes, and no queues: dips of a few round trips at a change are left out (docs/scale.md)"
 
 
-def run_scale_case(case: Case, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]) -> Recording:
+def run_scale_case(
+    case: Case, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]
+) -> Recording:
     """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over."""
     fabric = fitted_fabric(case)
     for warning in case_warnings(case, fabric, 1.0):
@@ -57,13 +61,9 @@ def run_scale_case(case: Case, seed: int, notify: Callable[[str], None], progres
 class _CaseRun:
     def __init__(self, case: Case, fabric: Fabric, seed: int, progress: Callable[[float], None]) -> None:
         self._case, self._fabric, self._progress = case, fabric, progress
-        kinds = {tenant.transport.kind for tenant in case.tenants}
-        if len(kinds) > 1:
-            raise ExperimentError("tenants of several transports share no rates yet", "Give all one type of transport.")
-        (kind,) = kinds
-        given = dict(case.transport.attributes)
-        mtu = int(given.get("path_mtu", 4096))
-        self._sizes = PacketSizes.of(kind, mtu, fabric)
+        transport = case.tenants[0].transport  # all have the same
+        mtu = replace(QpAttributes(), **attributes_given(case.tenants[0])).path_mtu
+        self._sizes = PacketSizes.of(transport.kind, mtu, fabric)
         network = Network.of(fabric)
         latency = Latency.of(fabric, self._sizes, case.fabric.delay)
         self._loads: list[ScaleLoad] = []
@@ -89,10 +89,22 @@ class _CaseRun:
         for record in engine.registry:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
-        self._world = World(network, streams, settings, engine, self._ended, seed)
+        self._world = World(network, streams, settings, engine, self._ended, seed, self._timeouts(), self._failed)
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []
+
+    def _timeouts(self) -> tuple[int, ...]:
+        """The ACK timeouts of queue pairs, as `simulation.world` fits them."""
+        case, fabric = self._case, self._fabric
+        queues = default_queues(fabric)
+        fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets).attributes()
+        return ack_timeouts(replace(fitted, **attributes_given(case.tenants[0])), fabric.settings.transport)
+
+    def _failed(self, stream: int, now: int) -> None:
+        for load, first in zip(self._loads, self._firsts, strict=True):
+            if first <= stream < first + len(load.specs):
+                load.failed(stream - first, now)
 
     def record(self) -> Recording:
         """Run to the end of the duration, or of all loads."""
@@ -151,9 +163,7 @@ class _CaseRun:
             infos += [replace(one, name=flow_label(tenant, one.name), tenant=number) for one in load.infos]
             messages += [replace(one, flow=one.flow + flow) for one in load.messages if one.time <= world.now]
             operations += [replace(one, tenant=number) for one in load.operations]
-            sized += [
-                replace(one, flow=one.flow + flow) for one in load.flow_records(ideal, streams.repeated[mine])
-            ]
+            sized += [replace(one, flow=one.flow + flow) for one in load.flow_records(ideal, streams.repeated[mine])]
             out_of_use = round(float((bad[mine] * streams.qps[mine]).sum()))
             errors, start = tuple(load.errors), tenant.workload.start
             tenants.append(TenantRecord(tenant.name, start, load.ended_at, out_of_use, errors, 0, 0))
@@ -195,8 +205,8 @@ class _CaseRun:
             went = change.first_loss is not None
             reason = PathReason.LOSS if went else PathReason.PROBE
             states = (good, bad, reason.value) if went else (bad, good, reason.value)
-            for pair in range(int(streams.qps[change.stream])):
-                found.append(
-                    PathRecord(change.time, flow, host, pair, ev, change.plane, *states, change.first_loss)
-                )
+            found += [
+                PathRecord(change.time, flow, host, pair, ev, change.plane, *states, change.first_loss)
+                for pair in range(int(streams.qps[change.stream]))
+            ]
         return found

@@ -66,6 +66,9 @@ class ScaleLoad(Protocol):
     def stream_ended(self, streams: Sequence[int], now: int) -> None:
         """Streams, by its own numbers, have sent all they had."""
 
+    def failed(self, stream: int, now: int) -> None:
+        """A queue pair has failed."""
+
     def finish(self, now: int) -> None:
         """The run is over."""
 
@@ -117,8 +120,11 @@ class FlowsLoad:
             ends = addressing.nic_address(fabric, near).packed, addressing.nic_address(fabric, far).packed
             planes = fabric.common_planes(near, far)
             plane, drawn = chosen_path(ends[0], chance.getrandbits(24), ends[1], chance.getrandbits(24), planes)
-            t1 = -1 if near.t0 == far.t0 else chosen_uplink(fabric, near, far, plane, sport or drawn)
-            where = (len(self.specs), planned.message, planned.outstanding, 1, plane, t1)
+            t1 = back = -1
+            if near.t0 != far.t0:
+                t1 = chosen_uplink(fabric, near, far, plane, sport or drawn)
+                back = chosen_uplink(fabric, far, near, plane, drawn)
+            where = (len(self.specs), planned.message, planned.outstanding, 1, plane, t1, back)
             self.specs.append(StreamSpec(*common, *where))
 
     def _tail_of(self, spec: StreamSpec) -> int:
@@ -174,6 +180,10 @@ class FlowsLoad:
 
     def _over(self, now: int) -> None:
         self.ended_at = now
+
+    def failed(self, stream: int, now: int) -> None:
+        """A queue pair had no answer for all of its retries."""
+        self.errors.append(f"{self.infos[self.specs[stream].flow].name}: nothing was acknowledged after all retries")
 
     def finish(self, now: int) -> None:
         """Nothing is left to do."""
@@ -312,10 +322,13 @@ class RanksLoad:
         mine = np.arange(self._first, self._first + len(self.specs))
         if self._load.operation == "broadcast":
             mine = mine[:-1]
-        rates = np.minimum(
-            self._setting.network.access.sum(axis=1)[streams.source[mine]],
-            self._setting.network.access.sum(axis=1)[streams.destination[mine]],
-        ) / streams.line[mine]
+        rates = (
+            np.minimum(
+                self._setting.network.access.sum(axis=1)[streams.source[mine]],
+                self._setting.network.access.sum(axis=1)[streams.destination[mine]],
+            )
+            / streams.line[mine]
+        )
         most = [self._channels * passing.most(float(rate) / self._channels) for rate in np.unique(rates)]
         streams.most[mine] = np.array(most)[np.unique(rates, return_inverse=True)[1]]
         self._left = len(mine)
@@ -350,6 +363,9 @@ class RanksLoad:
 
     def advanced(self, before: Floats, since: int, now: int) -> None:
         """Operations are recorded, not the writes they are made of."""
+
+    def failed(self, stream: int, now: int) -> None:
+        """No queue pair of MRC fails here."""
 
     def finish(self, now: int) -> None:
         """Give up what is not done."""
