@@ -23,12 +23,11 @@ class Latency:
     def of(cls, fabric: Fabric, sizes: PacketSizes, delay: int) -> Latency:
         """Those of full packets; links that do not say have `delay` ns. Racks of one fabric are taken to be alike."""
         first = fabric.nics[0]
-        others = [
-            next((nic for nic in fabric.nics[1:] if (nic.t0 == first.t0) is same), None) for same in (False, True)
-        ]
+        beside = next((nic for nic in fabric.nics[1:] if nic.t0 == first.t0), None)
+        elsewhere = next((nic for nic in fabric.nics[1:] if nic.t0 != first.t0), None)
         ideal = IdealCompletion(fabric, sizes, delay)
         completion, arrival = [], []
-        for other in others:
+        for other in (elsewhere, beside):
             if other is None:
                 completion.append(0)
                 arrival.append(0)
