@@ -39,13 +39,20 @@ class SinglePaths:
         self._single = streams.plane >= 0
         self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
         self._dead = np.zeros(len(streams), dtype=bool)
+        self._carrier = np.ones(len(streams), dtype=bool)  # of the port that each sends on
+        self._turn = [0] * len(streams)
         self.waiting = np.zeros(len(streams), dtype=bool)
 
     def links_changed(self, states: LinkStates, now: int) -> None:
         """Faults have changed what links do."""
         if not self._single.any():
             return
+        streams = self._streams
         self._dead = self._lost(states)
+        carrier = states.carrier[streams.source, streams.plane]
+        back, self._carrier = np.flatnonzero(carrier & ~self._carrier & self.waiting), carrier
+        for stream in back.tolist():  # a NIC knows of its own ports, and need not wait for a timeout
+            self._go_on(stream)
         for stream in np.flatnonzero(self._dead & self._streams.active & ~self.waiting).tolist():
             self._wait(stream, now + self._round_trip)
 
@@ -58,9 +65,9 @@ class SinglePaths:
     def _lost(self, states: LinkStates) -> Booleans:
         """Queue pairs of which a path loses everything."""
         streams, found = self._streams, np.zeros(len(self._streams), dtype=bool)
-        access = (states.access_loss >= 1).any(axis=0)  # data and acknowledgements pass a port in both directions
-        ends = access[streams.source, streams.plane] | access[streams.destination, streams.plane]
-        found |= ends
+        silent = states.access_loss >= 1
+        access = silent[UP] | silent[DOWN]  # data and acknowledgements pass a port in both directions
+        found |= access[streams.source, streams.plane] | access[streams.destination, streams.plane]
         for t1, near, far in ((streams.t1, self._near, self._far), (streams.back_t1, self._far, self._near)):
             between = t1 >= 0
             plane, number = streams.plane[between], t1[between]
@@ -72,15 +79,25 @@ class SinglePaths:
     def _wait(self, stream: int, since: int) -> None:
         self.waiting[stream] = True
         self._changed()
-        self._at(since + self._timeouts[0], lambda now: self._try(stream, since, 0, now))
+        self._turn[stream] += 1
+        turn = self._turn[stream]
+        self._at(since + self._timeouts[0], lambda now: self._try(stream, turn, since, 0, now))
 
-    def _try(self, stream: int, since: int, number: int, now: int) -> None:
-        """An ACK timeout has passed: the sender goes back."""
+    def _go_on(self, stream: int) -> None:
+        """The sender goes back, if that is of any use."""
         if not self._dead[stream]:
             self.waiting[stream] = False
             self._changed()
-        elif number + 1 < len(self._timeouts):
+
+    def _try(self, stream: int, turn: int, since: int, number: int, now: int) -> None:
+        """An ACK timeout has passed."""
+        if turn != self._turn[stream] or not self.waiting[stream]:
+            return
+        self._go_on(stream)
+        if not self.waiting[stream]:
+            return
+        if number + 1 < len(self._timeouts):
             again = since + self._timeouts[number + 1]
-            self._at(again, lambda time: self._try(stream, since, number + 1, time))
+            self._at(again, lambda time: self._try(stream, turn, since, number + 1, time))
         else:
             self._failed(stream, now)

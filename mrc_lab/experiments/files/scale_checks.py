@@ -17,6 +17,7 @@ from mrc_lab.experiments.files.model import Case, Experiment, Tenant
 from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Ranks, Training, Workload, WriteBw
 from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric, LinkKind
+from topologies.fault_entries import ALWAYS
 from topologies.faults import kind_named
 
 TRANSPORTS: Final = ("mrc", "rc")
@@ -26,6 +27,7 @@ METRICS: Final = (
     "throughput", "algbw", "busbw", "completion_time", "fct", "retransmit_share", "fairness", "lost",
     "retransmitted", "path_failures", "paths_bad", "errors",
 )  # fmt: skip
+_OF_LOSSES: Final = ("retransmit_share", "lost", "retransmitted", "path_failures", "paths_bad")
 _FABRIC: Final = (
     "file", "planes", "t0", "t1", "hosts", "racks", "rate", "uplink_rate", "links", "ports", "mtu", "delay",
 )  # fmt: skip
@@ -128,8 +130,11 @@ def _fault_refusals(case: Case, fabric: Fabric, place: Value) -> Iterator[tuple[
             continue
         effect = SIMULATION.effect_of(fabric, planned.fault)
         down = set(effect.down)
-        for end, *_ in effect.losses(fabric):
+        for end, loss, corruption in effect.losses(fabric):
             link = fabric.link_at(end)
+            if case.tenants[0].transport.type == "rc" and max(loss, corruption) < ALWAYS:
+                yield fault, "the scale backend computes no losses of less than 100 % for rc"
+                break
             if link is not None and link.kind is LinkKind.NIC_T0 and link.name not in down:
                 yield fault, f"the scale backend computes no losses at NICs, as of {link.name}: take the link down"
                 break
@@ -142,5 +147,9 @@ def _check_metrics(experiment: Experiment, document: Value) -> None:
     shown = [(one.metric, "") for one in experiment.report]
     for name, metrics, hint in (("expect", asked, ": write backend: sim beside it"), ("report", shown, "")):
         for (metric, backend), place in zip(metrics, keys[name].elements() if metrics else (), strict=True):
-            if metric not in METRICS and backend in ("", "scale"):
+            if backend not in ("", "scale"):
+                continue
+            if metric not in METRICS:
                 raise place.items()["metric"].error(f"{metric} is not computed by the scale backend{hint}")
+            if metric in _OF_LOSSES and any(case.tenants[0].transport.type == "rc" for case in experiment.cases):
+                raise place.items()["metric"].error(f"{metric} is not computed for rc by the scale backend{hint}")
