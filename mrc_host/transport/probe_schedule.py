@@ -47,6 +47,19 @@ class ProbeSchedule:
         self._successes = 0
         self._wait = min(self._wait * 2, self._timeout * _MAX_TIMEOUT_FACTOR)
 
+    def next_after(self, sent: int, now: int) -> int:
+        """When the first probe is sent at `now` or later, if that sent at time `sent` and all in between are lost.
+
+        The last of those is yet to be declared lost.
+        """
+        due = self.probed(sent)
+        while due < now:
+            self.lost()
+            longest = self._timeout * _MAX_TIMEOUT_FACTOR
+            skipped = (now - 1 - due) // longest if self._wait == longest else 0
+            due = self.probed(due + skipped * longest)
+        return due
+
     def answered(self, now: int) -> int:
         """The probe was answered; returns when the next one is due, 0 if the path is restored."""
         self._wait = self._timeout

@@ -26,7 +26,7 @@ from mrc_lab.scale.lossy_paths import LossyPaths
 from mrc_lab.scale.network import DOWN, UP, Booleans, Floats, Integers, Network
 from mrc_lab.scale.rates import UsableLinks
 from mrc_lab.scale.streams import Streams
-from simulation.seeds import generator
+from simulation.seeds import derive, generator
 
 MAX_CHANGES: Final = 200_000  # that are kept; the counters go on
 
@@ -73,21 +73,22 @@ class PathStates:
         self._met = np.zeros(len(streams), dtype=np.int64)  # deaths that a stream knows of while it is not active
         self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
         self._between = (self._near != self._far) & (streams.plane < 0)
+        self._chance = np.random.default_rng(derive(seed, "losses"))
         self._resting_most = network.t1s // settings.backup_share
         self.lossy = LossyPaths(
             self, settings, self._resting_most, at, lambda place: generator(seed, "lossy path", *place)
         )
         self.changes: list[PathChange] = []
         self.failures = np.zeros(len(streams))  # paths that went out of use
-        self.usable = self._usable()
+        self._unanswered: dict[Uplink, tuple[ProbeSchedule, int]] = {}  # and when the last probe was sent
+        self.refresh()
 
-    def _usable(self) -> UsableLinks:
+    def refresh(self) -> None:
+        """Use from now on what is known by now: many links may have gone out of use at one time."""
         present = self._network.uplink > 0
-        return UsableLinks(self._states.carrier, present & ~self._out & ~self._outside)
-
-    def _update(self) -> None:
-        self.usable = self._usable()
-        self._changed()
+        self.usable = UsableLinks(self._states.carrier, present & ~self._out & ~self._outside)
+        self._planes = self.usable.planes_of(self._streams, self._network)
+        self._planes_of_each = np.maximum(self._planes.sum(axis=1), 1)
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
@@ -98,22 +99,25 @@ class PathStates:
         if lost.any():
             self._ports_lost(lost)
         if (before.carrier != states.carrier).any():
-            self._update()
+            self._changed()
         if (before.uplink_loss != states.uplink_loss).any():
             self._set_lossy(now)
         dead = (states.uplink_loss >= 1) & (before.uplink_loss < 1) & (self._network.uplink > 0)
         for place in np.argwhere(dead):
             self._dies(_uplink(place), now)
+        for link in [link for link in self._unanswered if states.uplink_loss[link] < 1]:
+            schedule, sent = self._unanswered.pop(link)
+            self._await(link, schedule, schedule.next_after(sent, now))
 
     def _ports_lost(self, lost: Booleans) -> None:
         """Ports have lost their carrier: what is under way there is sent again on other planes."""
-        streams, planes = self._streams, self._planes()
+        streams, planes = self._streams, self._planes
         touched = (
             (lost[streams.source] | lost[streams.destination])
             & planes
             & (streams.active & (streams.plane < 0))[:, None]
         )
-        under_way = self._per_plane(planes) * touched.sum(axis=1) * self._settings.base_rtt / 1e9
+        under_way = streams.packets() / self._planes_of_each * touched.sum(axis=1) * self._settings.base_rtt / 1e9
         streams.lose(streams.active, under_way[streams.active])
 
     def _set_lossy(self, now: int) -> None:
@@ -161,24 +165,30 @@ class PathStates:
         needed, doublings = self._settings.probe_successes, self._damping.failed(key, now)
         schedule = ProbeSchedule(self._settings.path_timers, needed, doublings)
         self._at(now + schedule.interval, lambda time: self._probe(link, schedule, time))
-        self._update()
+        self._changed()
 
     def _count_lost(self, plane: int, users: Integers) -> None:
         if len(users):
             per_path, lasts = self._on_path(plane, users)
-            self._streams.lose(users, Detection.packets(per_path, lasts))
+            lost = Detection.packets(per_path, lasts)
+            self._streams.lose(users, np.floor(lost + self._chance.random(len(users))))
 
     def _probe(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
         """A probe of the paths over a link is due."""
-        again = schedule.probed(now)
-        if self._states.uplink_loss[link] >= 1:
-            self._at(again, lambda time: self._probe_lost(link, schedule, time))
+        if self._states.uplink_loss[link] >= 1:  # nobody need count the probes until it works again
+            self._unanswered[link] = schedule, now
         else:
+            schedule.probed(now)
             self._at(now + self._settings.base_rtt, lambda time: self._probe_answered(link, schedule, time))
 
-    def _probe_lost(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
-        schedule.lost()
-        self._probe(link, schedule, now)
+    def _await(self, link: Uplink, schedule: ProbeSchedule, due: int) -> None:
+        """The last probe was lost, which is known at `due`."""
+
+        def again(now: int) -> None:
+            schedule.lost()
+            self._probe(link, schedule, now)
+
+        self._at(due, again)
 
     def _probe_answered(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
         due = schedule.answered(now)
@@ -189,7 +199,7 @@ class PathStates:
         self._out[link] = False
         if not schedule.died:
             self._rest(link)
-        self._update()
+        self._changed()
         if self._states.uplink_loss[link] >= 1:  # it has died again since the last probe
             self._dies(link, now)
 
@@ -271,25 +281,17 @@ class PathStates:
         way, plane, _, t1 = link
         other, rack = (DOWN, self._far) if way == UP else (UP, self._near)
         taken = self._end(link) & self._streams.active & ~self._out[other, plane, rack, t1]
-        return np.flatnonzero(taken & self._planes()[:, plane])
+        return np.flatnonzero(taken & self._planes[:, plane])
 
     def _met_by(self, link: Uplink) -> Integers:
         """Streams for which the paths over a link are bad."""
         knows = self._streams.active | (self._met >= self._died[link])
         return np.flatnonzero(self._end(link) & knows)
 
-    def _planes(self) -> Booleans:
-        return self.usable.planes_of(self._streams, self._network)
-
-    def _per_plane(self, planes: Booleans) -> Floats:
-        """Packets a second of each stream in each of its planes."""
-        found: Floats = self._streams.packets() / np.maximum(planes.sum(axis=1), 1)
-        return found
-
     def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats]:
         """Packets a second on each path of a plane, and how long (ns) one that dies is used."""
         packets, streams = self._streams.packets()[users], self._streams
-        planes = np.maximum(self._planes()[users].sum(axis=1), 1)
+        planes = self._planes_of_each[users]
         paths = np.maximum(self.usable.joined[plane, self._near[users], self._far[users]], 1)
         per_path = packets / planes / paths
         return per_path, self._detection.time(per_path, packets, streams.packet[users])

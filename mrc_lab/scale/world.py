@@ -111,6 +111,7 @@ class World:
 
     def _compute(self) -> None:
         self._stale = False
+        self.paths.refresh()
         self.streams.rate = self._rates.compute(self.states, self.paths.usable, self.single.waiting)
         if self._fresh:
             fresh, self._fresh = np.concatenate(self._fresh), []

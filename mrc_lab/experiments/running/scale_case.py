@@ -72,7 +72,7 @@ class _CaseRun:
         specs: list[StreamSpec] = []
         flows = groups = 0
         for tenant in case.tenants:
-            setting = Setting(network, latency, mtu, tenant_seed(seed, tenant))
+            setting = Setting(network, latency, mtu, case.duration, tenant_seed(seed, tenant))
             load = (RanksLoad if isinstance(tenant.workload, Ranks) else FlowsLoad)(tenant, setting)
             self._loads.append(load)
             self._firsts.append(len(specs))
@@ -188,7 +188,10 @@ class _CaseRun:
             checked_bytes=0,
             nic_bps=round(float(world.network.access[0].sum())),
             fidelity=Fidelity(notes=(_LEFT_OUT,)),
-            warnings=tuple(case_warnings(case, fabric, 1.0)),
+            warnings=(
+                *case_warnings(case, fabric, 1.0),
+                *(warning for load in self._loads for warning in load.warnings),
+            ),
             tenants=tuple(tenants),
             flow_records=tuple(sized),
         )

@@ -33,17 +33,18 @@ from topologies import addressing
 from topologies.ecmp_choice import chosen_uplink
 from topologies.ideal_completion import IdealCompletion
 
-MAX_MESSAGES: Final = 1_000_000  # that a run keeps
+MAX_MESSAGES: Final = 1_000_000  # of a run: of more none is kept
 _SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What loads are made for: the network, times of packets on it, and the payload of a packet."""
+    """What loads are made for: the network, times of packets on it, payload of a packet, and the run's time (ns)."""
 
     network: Network
     latency: Latency
     path_mtu: int
+    duration: int
     seed: int
 
 
@@ -55,6 +56,7 @@ class ScaleLoad(Protocol):
     messages: list[MessageRecord]
     operations: list[OperationRecord]
     errors: list[str]
+    warnings: list[str]
     ended_at: int | None
 
     def begin(self, world: World, first: int) -> None:
@@ -89,6 +91,7 @@ class FlowsLoad:
         self.errors: list[str] = []
         self.ended_at: int | None = None
         self._begins = tenant.workload.start
+        self.warnings: list[str] = []
         self._plans: list[FlowPlan] = []
         names: Counter[str] = Counter()
         chance = generator(setting.seed, "queue pair numbers")
@@ -96,6 +99,11 @@ class FlowsLoad:
             ends = planned.source, planned.destination
             for source, destination in (ends, ends[::-1])[: 1 + planned.both_ways]:
                 self._add(planned, source, destination, flow_name(source, destination, names), chance)
+        self._keeps = self._messages_at_most() <= MAX_MESSAGES
+        if not self._keeps:
+            self.warnings.append(
+                f"more than {MAX_MESSAGES} writes may complete: none is recorded, so completion_time and fct are unknown"
+            )
         self._of = np.array([spec.flow for spec in self.specs], dtype=np.int64)
         self._size = np.array([spec.message * spec.qps for spec in self.specs], dtype=float)
         self._tail = np.array([self._tail_of(spec) for spec in self.specs], dtype=float)
@@ -127,6 +135,16 @@ class FlowsLoad:
             where = (len(self.specs), planned.message, planned.outstanding, 1, plane, t1, back)
             self.specs.append(StreamSpec(*common, *where))
 
+    def _messages_at_most(self) -> float:
+        """Writes that may complete in the run."""
+        rates = self._setting.network.access.sum(axis=1)
+        found = 0.0
+        for spec in self.specs:
+            planned = self._plans[spec.flow]
+            by_time = rates[spec.source] * self._setting.duration / 8e9 / spec.message
+            found += by_time if planned.messages is None else min(by_time, planned.messages)
+        return found
+
     def _tail_of(self, spec: StreamSpec) -> int:
         rack = self._setting.network.rack
         return self._setting.latency.completion[int(rack[spec.source] == rack[spec.destination])]
@@ -150,6 +168,8 @@ class FlowsLoad:
 
     def advanced(self, before: Floats, since: int, now: int) -> None:
         """Note the messages that were completed meanwhile."""
+        if not self._keeps:
+            return
         assert self._world is not None
         mine = slice(self._first, self._first + len(self.specs))
         streams = self._world.streams
@@ -167,8 +187,7 @@ class FlowsLoad:
         spec = self.specs[stream]
         began = self._posted[stream].pop(0)
         self._posted[stream].append(now)
-        if len(self.messages) < MAX_MESSAGES:
-            self.messages += [MessageRecord(spec.flow, began, now, spec.message, True)] * spec.qps
+        self.messages += [MessageRecord(spec.flow, began, now, spec.message, True)] * spec.qps
 
     def stream_ended(self, streams: Sequence[int], now: int) -> None:
         """A flow with a total has sent it."""
@@ -187,7 +206,9 @@ class FlowsLoad:
 
     def finish(self, now: int) -> None:
         """Nothing is left to do."""
-        if not self.messages:
+        assert self._world is not None
+        mine = slice(self._first, self._first + len(self.specs))
+        if not (self._world.streams.arrived[mine] >= self._size).any():
             self.errors.append("no write completed before the run ended: there is nothing to judge")
 
     def flow_records(self, ideal: IdealCompletion, repeated: Floats) -> list[FlowRecord]:
@@ -241,6 +262,7 @@ class RanksLoad:
         arrival, answer = (np.where(same, at[1], at[0]).mean() for at in (setting.latency.arrival, self._back()))
         self._channels = lines
         self._arrival, self._credit = float(arrival), float(answer)
+        self.warnings: list[str] = []
         self._farthest = int(np.where(same, setting.latency.arrival[1], setting.latency.arrival[0]).max())
         self.messages: list[MessageRecord] = []
         self.operations: list[OperationRecord] = []
