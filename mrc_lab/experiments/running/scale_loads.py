@@ -102,7 +102,7 @@ class FlowsLoad:
         self._keeps = self._messages_at_most() <= MAX_MESSAGES
         if not self._keeps:
             self.warnings.append(
-                f"more than {MAX_MESSAGES} writes may complete: none is recorded, so completion_time and fct are unknown"
+                f"more than {MAX_MESSAGES} writes may complete: none is recorded, and completion_time is not known"
             )
         self._of = np.array([spec.flow for spec in self.specs], dtype=np.int64)
         self._size = np.array([spec.message * spec.qps for spec in self.specs], dtype=float)
