@@ -42,6 +42,16 @@ class UsableLinks:
         return usable
 
 
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Streams between racks, in each of their planes: what they load there and back, for each b/s of their rate."""
+
+    who: Integers
+    plane: Integers
+    out: Floats
+    back: Floats
+
+
 class Rates:
     """Computes rates on one network. Numbers of constraints: ports of NICs in both directions, then uplinks."""
 
@@ -61,23 +71,28 @@ class Rates:
         if not len(flow):
             return np.zeros(len(streams))
         ports = np.concatenate([states.access_rate[way].reshape(-1) for way in DIRECTIONS])
-        if self._sprayed:
-            uses, capacity = self._sprayed_uses(flow, planes, states, usable)
-        else:
-            uses, capacity = self._single_uses(flow), states.uplink_rate.reshape(-1)
         limit = np.full(self._groups, np.inf)
         np.minimum.at(limit, streams.group[flow], streams.most[flow])
         stopped = streams.active & ~able
         limit[streams.group[stopped]] = 0.0  # one member that cannot go on stops the others
-        rate = max_min(uses, np.concatenate([ports, capacity]), streams.group, limit)
-        return np.where(able, rate[streams.group], 0.0)
+
+        def fill(uses: Uses, uplinks: Floats) -> Floats:
+            capacity = np.concatenate([ports, uplinks.reshape(-1)])
+            return np.where(able, max_min(uses, capacity, streams.group, limit)[streams.group], 0.0)
+
+        if not self._sprayed:
+            return fill(self._single_uses(flow), states.uplink_rate)
+        uses, between = self._sprayed_uses(flow, planes)
+        uplinks = np.where(usable.uplinks, states.uplink_rate, 0.0)
+        bundles = uplinks.sum(axis=3)
+        rate = fill(uses, bundles)
+        capacity = self._capacity(self._demand(between, rate), uplinks)
+        return rate if (capacity == bundles).all() else fill(uses, capacity)
 
     # ---- sprayed ------------------------------------------------------------------------------------------------
 
-    def _sprayed_uses(
-        self, flow: Integers, planes: Booleans, states: LinkStates, usable: UsableLinks
-    ) -> tuple[Uses, Floats]:
-        streams, network = self._streams, self._network
+    def _sprayed_uses(self, flow: Integers, planes: Booleans) -> tuple[Uses, _Between]:
+        streams = self._streams
         at, plane = np.nonzero(planes[flow])
         who = flow[at]
         share = 1.0 / planes[who].sum(axis=1)
@@ -90,19 +105,29 @@ class Rates:
         near, far = self._near[who], self._far[who]
         found += [(who, self._rack(UP, plane, near), out), (who, self._rack(DOWN, plane, far), out)]
         found += [(who, self._rack(UP, plane, far), back), (who, self._rack(DOWN, plane, near), back)]
-        demand = np.zeros((network.planes, network.racks, network.racks))
-        np.add.at(demand, (plane, near, far), out)
-        np.add.at(demand, (plane, far, near), back)
-        return _together(found), self._capacity(demand, states, usable)
+        return _together(found), _Between(who, plane, out, back)
 
-    def _capacity(self, demand: Floats, states: LinkStates, usable: UsableLinks) -> Floats:
+    def _demand(self, between: _Between, rate: Floats) -> Floats:
+        """What racks send to others at these rates, by plane and the two racks."""
+        racks, planes = self._network.racks, self._network.planes
+        near, far, sent = self._near[between.who], self._far[between.who], rate[between.who]
+        there = (between.plane * racks + near) * racks + far
+        back = (between.plane * racks + far) * racks + near
+        found = np.bincount(
+            np.concatenate([there, back]),
+            weights=np.concatenate([between.out * sent, between.back * sent]),
+            minlength=planes * racks * racks,
+        )
+        demand: Floats = found.reshape(planes, racks, racks).astype(float)
+        return demand
+
+    def _capacity(self, demand: Floats, uplinks: Floats) -> Floats:
         """What racks carry, by direction, plane and rack."""
         found = np.zeros((len(DIRECTIONS), *demand.shape[:2]))
-        rates = np.where(usable.uplinks, states.uplink_rate, 0.0)
         for plane, asked in enumerate(demand):
             if self._network.t1s:
-                found[:, plane] = shared_capacity(asked, rates[UP, plane], rates[DOWN, plane])
-        return found.reshape(-1)
+                found[:, plane] = shared_capacity(asked, uplinks[UP, plane], uplinks[DOWN, plane])
+        return found
 
     def _port(self, way: int, nic: Integers, plane: Integers) -> Integers:
         return way * self._ports + nic * self._network.planes + plane

@@ -2,9 +2,9 @@
 
 A stream spreads over all of its paths in a plane, and skips those whose packets are marked, so that it loads uplinks
 unequally where that relieves a full one (`mrc_host/transport/paths.py`). Here that is a weight for every direction of
-an uplink: a path is taken in proportion to the weights of its two uplinks. The weights are fitted until the uplinks of
-a rack are equally full, as far as paths allow (iterative proportional fitting), for all streams of two racks at once:
-paths are the same for all of them. What a rack then can carry in a plane is what fills the fullest of its uplinks.
+an uplink: a path is taken in proportion to the weights of its two uplinks. What carries too much loses weight until
+nothing does, or no shift helps any more (iterative proportional fitting), for all streams of two racks at once: paths
+are the same for all of them. Then a rack can carry all that its uplinks do, or what fills the fullest of them.
 """
 
 from __future__ import annotations
@@ -16,21 +16,26 @@ import numpy as np
 from mrc_lab.scale.network import Floats
 
 _ROUNDS: Final = 60
-_EQUAL: Final = 1e-3  # relative difference between uplinks of a rack that is small enough
+_FULL: Final = 1 + 1e-3  # of what an uplink carries: no more is too much
+_NO_BETTER: Final = 1e-4  # of a round
 
 
 def shared_capacity(demand: Floats, up: Floats, down: Floats) -> tuple[Floats, Floats]:
-    """What the racks of one plane can carry upwards and downwards in all, by rack.
+    """What the racks of one plane can carry upwards and downwards in all (b/s), by rack.
 
-    `demand` is what racks (rows) send to others (columns), in any unit, `up` and `down` are the rates of their uplinks
-    that are in use, by rack and T1: 0 of others.
+    `demand` is what racks (rows) would send to others (columns) if only the sums of their uplinks counted, b/s. `up`
+    and `down` are the rates of their uplinks that are in use, by rack and T1: 0 of others.
     """
-    weights = _Weights(demand, up, down)
     if _alike(up) and _alike(down):
         return up.sum(axis=1), down.sum(axis=1)
+    weights = _Weights(demand, up, down)
+    before = np.inf
     for _ in range(_ROUNDS):
-        if weights.improve() < _EQUAL:
+        worst = weights.worst()
+        if worst < _FULL or before - worst < _NO_BETTER:
             break
+        before = worst
+        weights.shift()
     return weights.capacities()
 
 
@@ -44,38 +49,34 @@ class _Weights:
         self._demand = demand
         self._rates = up, down
         self._weights = [up.copy(), down.copy()]
-        self._loads = self._spread()
+        self._fullness = self._spread()
 
     def _spread(self) -> tuple[Floats, Floats]:
-        """The load of each uplink, of all streams."""
+        """How full each uplink is of all streams: 1 is full, and 0 what carries nothing."""
         up, down = self._weights
         together = up @ down.T
         with np.errstate(divide="ignore", invalid="ignore"):
             by_weight = np.where(together > 0, self._demand / together, 0.0)
-        return up * (by_weight @ down), down * (by_weight.T @ up)
+            loads = up * (by_weight @ down), down * (by_weight.T @ up)
+            above, below = (np.where(rate > 0, load / rate, 0.0) for load, rate in zip(loads, self._rates, strict=True))
+        return above, below
 
-    def improve(self) -> float:
-        """Shift load from the fuller uplinks of each rack to the others; the largest relative difference before."""
-        worst = 0.0
-        for side, (load, rate) in enumerate(zip(self._loads, self._rates, strict=True)):
-            fullness = _fullness(load, rate)
-            worst = max(worst, float(np.abs(fullness - 1).max(initial=0.0, where=(load > 0))))
-            self._weights[side] /= np.sqrt(np.where(fullness > 0, fullness, 1.0))
-        self._loads = self._spread()
-        return worst
+    def worst(self) -> float:
+        """How full the fullest is."""
+        return max(float(side.max(initial=0.0)) for side in self._fullness)
+
+    def shift(self) -> None:
+        """Shift load from what carries too much."""
+        for weight, fullness in zip(self._weights, self._fullness, strict=True):
+            weight /= np.maximum(fullness, 1.0)
+        self._fullness = self._spread()
 
     def capacities(self) -> tuple[Floats, Floats]:
-        """What fills the fullest uplink, upwards and downwards."""
+        """All uplinks of each rack or, where one would carry too much, as much less of what is asked."""
+        asked = self._demand.sum(axis=1), self._demand.sum(axis=0)
         found = []
-        for load, rate in zip(self._loads, self._rates, strict=True):
-            most = _fullness(load, rate).max(axis=1, initial=0.0)
-            found.append(rate.sum(axis=1) / np.maximum(most, 1.0))
+        for total, rate, fullness in zip(asked, self._rates, self._fullness, strict=True):
+            most = fullness.max(axis=1, initial=0.0)
+            whole = rate.sum(axis=1)
+            found.append(np.where(most > _FULL, np.minimum(whole, total / np.maximum(most, 1.0)), whole))
         return found[0], found[1]
-
-
-def _fullness(load: Floats, rate: Floats) -> Floats:
-    """How full uplinks are, over the average of their rack; 0 where there is no load."""
-    total, whole = load.sum(axis=1, keepdims=True), rate.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.where((rate > 0) & (total > 0), load * whole / (rate * total), 0.0)
-    return found
