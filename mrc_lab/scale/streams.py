@@ -73,33 +73,40 @@ class Streams:
             setattr(self, name, np.zeros(count))
 
     @classmethod
-    def of(cls, specs: Sequence[StreamSpec], sizes: PacketSizes, per_answer: int, round_trip: int) -> Streams:
+    def of(
+        cls, specs: Sequence[StreamSpec], sizes: PacketSizes, per_answer: int, round_trip: int, access: Floats
+    ) -> Streams:
         """Streams whose packets have these `sizes`, one acknowledgement for `per_answer` bytes of payload or more.
 
-        `round_trip` (ns) bounds what is under way on a queue pair.
+        A message is complete a `round_trip` (ns) after its last byte has left, and then another may follow it. `access`
+        are the rates of ports, by NIC and plane (b/s).
         """
 
         def numbers(name: str) -> Integers:
             return np.array([getattr(spec, name) for spec in specs], dtype=np.int64)
 
-        message, window = numbers("message"), numbers("message") * numbers("outstanding") * numbers("qps")
+        message, plane = numbers("message"), numbers("plane")
+        together = message * numbers("qps")  # a message of each queue pair
         packets = -(-message // sizes.mtu)
         known = {size: _on_line(sizes, size) for size in set(message.tolist())}
         payload = np.minimum(sizes.mtu, message)
         answers = np.maximum(1, -(-per_answer // payload))  # packets to an acknowledgement
+        line = np.array([known[size] for size in message.tolist()]) / message
+        source, destination = numbers("source"), numbers("destination")
+        ports = np.minimum(*(_port(access, nic, plane) for nic in (source, destination)))
         return cls(
-            source=numbers("source"),
-            destination=numbers("destination"),
+            source=source,
+            destination=destination,
             flow=numbers("flow"),
             group=numbers("group"),
             qps=numbers("qps"),
-            plane=numbers("plane"),
+            plane=plane,
             t1=numbers("t1"),
             back_t1=numbers("back_t1"),
             packet=message / packets,
-            line=np.array([known[size] for size in message.tolist()]) / message,
+            line=line,
             answer=sizes.answer / (answers * message / packets),
-            most=window * 8e9 / round_trip,
+            most=together * numbers("outstanding") * 8e9 / (round_trip + together * 8e9 * line / ports),
         )
 
     def __len__(self) -> int:
@@ -116,6 +123,12 @@ class Streams:
         self.sent[which] += packets
         self.arrived[which] -= packets * self.packet[which]  # they took the time of others
         self.left[which] += packets * self.packet[which]
+
+
+def _port(access: Floats, nic: Integers, plane: Integers) -> Floats:
+    """What a stream's end can carry: all ports of its NIC, or the one of its plane."""
+    found: Floats = np.where(plane < 0, access[nic].sum(axis=1), access[nic, plane])
+    return found
 
 
 def _on_line(sizes: PacketSizes, message: int) -> int:

@@ -81,7 +81,7 @@ class _CaseRun:
             flows += len(load.infos)
             groups = 1 + max((one.group for one in specs), default=-1)
         settings = fabric.settings.transport
-        streams = Streams.of(specs, self._sizes, settings.sack_threshold, settings.base_rtt)
+        streams = Streams.of(specs, self._sizes, settings.sack_threshold, settings.base_rtt, network.access)
         engine = FaultEngine(fabric, SIMULATION, seed=f"{seed} ")
         for planned in case.faults:
             until = None if planned.until is None else planned.until - planned.at

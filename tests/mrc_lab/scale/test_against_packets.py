@@ -7,6 +7,8 @@ packets do otherwise the test says so, with the figure, and fails once that is m
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,7 @@ measure: {bin: 10us, links: no}
 """  # uplinks for twice what they send
 
 
+@functools.cache  # several tests look at one run
 def both(text: str, seed: int = 1) -> tuple[Recording, Recording]:
     """Recordings of a file with packets, and without."""
     experiment = load_text(text)
@@ -86,15 +89,39 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_costs_what_it_costs_with_packets(name: str) -> None:
-    planes, fault, duration, evs = FAULTS[name]
+def with_fault(name: str) -> tuple[Recording, Recording]:
+    """Recordings of a permutation of half of all hosts, so that uplinks are to spare, with a fault."""
+    planes, fault, duration, _ = FAULTS[name]
     fabric = f"fabric: {{hosts: 64, planes: {planes}, t0: 8, t1: 8, rate: 100G}}\n"
-    packets, ours = both(f"{fabric}{HALF}duration: {duration}\nfaults: [{fault}]\n")
+    return both(f"{fabric}{HALF}duration: {duration}\nfaults: [{fault}]\n")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_the_same_paths_out_of_use(name: str) -> None:
+    packets, ours = with_fault(name)
+    evs = FAULTS[name][3]
     assert close(throughput(ours), throughput(packets), RATE)
+    assert bad_paths(ours, evs) == bad_paths(packets, evs) != set()
+
+
+QUEUES = "{} % fewer here: queues at ports that are full lengthen the round trip, and so the time until a loss is known"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cut link",
+        pytest.param("cut links", marks=pytest.mark.xfail(strict=True, reason=QUEUES.format(12))),
+        "silent T1",
+        "T1 without power",
+        pytest.param("flap", marks=pytest.mark.xfail(strict=True, reason=QUEUES.format(14))),
+    ],
+)
+def test_a_fault_costs_as_many_packets(name: str) -> None:
+    packets, ours = with_fault(name)
+    print(name, counted(ours, "retransmitted"), counted(packets, "retransmitted"))
     assert counted(packets, "retransmitted") > 0
     assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)
-    assert bad_paths(ours, evs) == bad_paths(packets, evs) != set()
 
 
 @pytest.mark.parametrize("planes", [2, 4, 8])
@@ -113,8 +140,8 @@ def test_a_permutation_that_fills_every_uplink_with_few_packets_under_way() -> N
 
 
 def test_a_cut_link_where_nothing_is_to_spare_takes_its_share_of_the_plane() -> None:
-    packets, ours = both(f"{FULL}{EVERYBODY}duration: 350us\nfaults: [{CUT}]\n")
-    assert close(throughput(ours, 220_000), throughput(packets, 220_000), RATE)
+    packets, ours = both(f"{FULL}{EVERYBODY}duration: 500us\nfaults: [{CUT}]\n")
+    assert close(throughput(ours, 350_000), throughput(packets, 350_000), RATE)  # after a dip of 100 to 200 us
     assert bad_paths(ours, values(0, 0)) == bad_paths(packets, values(0, 0)) != set()
 
 
@@ -155,15 +182,22 @@ def test_a_ring_whose_segments_fill_the_line() -> None:
     assert close(steps(ours)[0], steps(packets)[0], RATE)
 
 
-@pytest.mark.xfail(strict=True, reason="8 % faster here: the last packet of a chunk waits for another one at a switch")
 def test_a_ring_that_waits_for_chunks() -> None:
     work = "workload: {kind: collective, operation: all_reduce, bytes: 1M, hosts: ['h[1-16]'], interleave: yes}\n"
     packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
     assert close(steps(ours)[0], steps(packets)[0], RATE)
 
 
+@pytest.mark.xfail(strict=True, reason="8 % faster here: of every chunk a packet waits for those of others at a switch")
+def test_a_ring_of_all_hosts_that_waits_for_chunks() -> None:
+    fabric = "fabric: {hosts: 64, planes: 4, t0: 8, t1: 8, rate: 50G}\n"
+    work = "workload: {kind: collective, operation: all_reduce, bytes: 4M, interleave: yes}\n"
+    packets, ours = both(f"{fabric}{work}duration: 5ms\nmeasure: {{links: no}}\n")
+    assert close(steps(ours)[0], steps(packets)[0], RATE)
+
+
 def test_an_all_to_all() -> None:
-    work = "workload: {kind: collective, operation: all_to_all, bytes: 32M, hosts: ['h[1-16]']}\n"
+    work = "workload: {kind: collective, operation: all_to_all, bytes: 64M, hosts: ['h[1-4]', 'h[9-12]']}\n"
     packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
     assert close(steps(ours)[0], steps(packets)[0], RATE)
 
