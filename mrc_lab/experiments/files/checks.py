@@ -18,6 +18,7 @@ from mrc_host.verbs_types import QpType
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
+from mrc_lab.experiments.files.flap_process import check_flaps
 from mrc_lab.experiments.files.flow_checks import check_arrivals, check_random_flows, check_sized_flows
 from mrc_lab.experiments.files.host_names import select_hosts, several_hosts, split_pair
 from mrc_lab.experiments.files.listed_flows import check_begin, check_failures, check_listed_flows
@@ -91,6 +92,10 @@ def check_case(case: Case, document: Value) -> None:
     if case.duration // case.measure.bin > 100_000:
         raise members["duration"].error("more than 100000 time bins: make measure.bin wider")
     check_faults(case, fabric, tuple(members["faults"].elements()) if case.faults else ())
+    if case.flaps:
+        listed = members["flaps"].elements() if members["flaps"].is_list else [members["flaps"]]
+        for process, place in zip(case.flaps, listed, strict=True):
+            check_flaps(process, fabric, case.duration, place)
 
 
 def tenant_places(case: Case, document: Value) -> tuple[list[Value], list[Value]]:

@@ -179,6 +179,7 @@ def _case(name: str, document: Value) -> Case:
         part.measure,
         timing=part.timing,
         p4=part.p4,
+        flaps=part.flaps,
         document=document,
     )
     checks.check_case(case, document)

@@ -41,6 +41,7 @@ from mrc_lab.backends import BACKENDS, DEFAULT
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
+from mrc_lab.experiments.files.flap_process import FlapProcess
 from mrc_lab.experiments.files.metric_names import METRICS, RELATIONS, STATISTICS
 from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.program_file import ProgramFile
@@ -363,6 +364,9 @@ class CasePart:
         default=None,
     )
     faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
+    flaps: tuple[FlapProcess, ...] = key(
+        ListOf(Section(FlapProcess), alone=True), "links that go down at random times, so many a minute", default=()
+    )
     timing: HardwareTiming = key(
         TimingProfile(), "what hosts, NICs and switches take (in simulation; docs/timing.md)", default=IDEAL
     )
@@ -441,6 +445,7 @@ class Case:
     point: str = ""  # of the file's axis
     timing: HardwareTiming = IDEAL
     p4: str | None = None
+    flaps: tuple[FlapProcess, ...] = ()
     document: Value | None = field(default=None, compare=False, repr=False)  # for messages with a line
 
     @property

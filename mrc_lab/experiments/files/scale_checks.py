@@ -71,7 +71,7 @@ def _refusals(case: Case, document: Value) -> Iterator[tuple[Value, str]]:
         sections += [work.items()["transport"]] if "transport" in work.items() else []
     for section in sections:
         yield from _transport_refusals(section)
-    if case.faults:
+    if "faults" in members:
         yield from _fault_refusals(case, fabric, members["faults"])
 
 
@@ -122,7 +122,11 @@ def _transport_refusals(section: Value) -> Iterator[tuple[Value, str]]:
 
 
 def _fault_refusals(case: Case, fabric: Fabric, place: Value) -> Iterator[tuple[Value, str]]:
-    for planned, fault in zip(case.faults, place.elements(), strict=True):
+    written = {fault.line: fault for fault in place.elements()}
+    for planned in case.faults:
+        if planned.line not in written:  # it was drawn for flaps, which take links down
+            continue
+        fault = written[planned.line]
         kind = fault.items()["kind"]
         name = kind_named(kind.text().strip()).name
         if name not in FAULTS:
