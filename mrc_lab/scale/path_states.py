@@ -79,7 +79,6 @@ class PathStates:
             self, settings, self._resting_most, at, lambda place: generator(seed, "lossy path", *place)
         )
         self.changes: list[PathChange] = []
-        self.failures = np.zeros(len(streams))  # paths that went out of use
         self._unanswered: dict[Uplink, tuple[ProbeSchedule, int]] = {}  # and when the last probe was sent
         self.refresh()
 
@@ -112,11 +111,8 @@ class PathStates:
     def _ports_lost(self, lost: Booleans) -> None:
         """Ports have lost their carrier: what is under way there is sent again on other planes."""
         streams, planes = self._streams, self._planes
-        touched = (
-            (lost[streams.source] | lost[streams.destination])
-            & planes
-            & (streams.active & (streams.plane < 0))[:, None]
-        )
+        sending = (streams.active & (streams.plane < 0))[:, None]
+        touched = (lost[streams.source] | lost[streams.destination]) & planes & sending
         under_way = streams.packets() / self._planes_of_each * touched.sum(axis=1) * self._settings.base_rtt / 1e9
         streams.lose(streams.active, under_way[streams.active])
 
@@ -217,7 +213,10 @@ class PathStates:
     # ---- streams ----------------------------------------------------------------------------------------------------
 
     def began(self, which: Integers, now: int) -> None:
-        """Streams have become active, and their rates are known: they meet what has died without them."""
+        """Streams have become active, and their rates are known: they meet what has died without them.
+
+        So do streams that have got a plane back, which need not be named.
+        """
         for place in np.argwhere((self._states.uplink_loss >= 1) & (self._network.uplink > 0)):
             link = _uplink(place)
             users = self._users(link)
@@ -225,7 +224,7 @@ class PathStates:
                 fresh = users[np.isin(users, which) & (self._met[users] < self._died[link])]
                 self._count_lost(link[1], fresh)
                 self._note(link, fresh, now, now)
-            elif len(users) and np.isin(users, which).any():
+            elif len(users):
                 self._notice(link, users, now)
 
     def ended(self, which: Integers) -> None:
@@ -299,8 +298,6 @@ class PathStates:
     def _note(self, link: Uplink, users: Integers, now: int, first_loss: int | None) -> None:
         """The paths over a link went out of use, or came back."""
         _, plane, _, t1 = link
-        if first_loss is not None:
-            self.failures[users] += self._streams.qps[users]
         room = max(0, MAX_CHANGES - len(self.changes))
         self.changes += [PathChange(now, stream, plane, t1, first_loss) for stream in users[:room].tolist()]
 

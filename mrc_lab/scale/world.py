@@ -61,7 +61,6 @@ class World:
             network, streams, timeouts, settings.base_rtt, self.at, self.rates_changed, self._fail
         )
         self._failed = failed
-        self.events = 0
 
     # ---- events -----------------------------------------------------------------------------------------------------
 
@@ -84,6 +83,8 @@ class World:
             states.uplink_rate != self.states.uplink_rate
         ).any():
             self.rates_changed()
+        if (states.carrier & ~self.states.carrier).any():
+            self._fresh.append(np.empty(0, dtype=np.int64))  # whoever has a plane back meets what died there meanwhile
         self.states = states
         self.paths.links_changed(states, self.now)
         self.single.links_changed(states, self.now)
@@ -143,7 +144,6 @@ class World:
             if when == next_end:
                 self._end_streams()
             while self._events and self._events[0][0] <= when:
-                self.events += 1
                 heapq.heappop(self._events)[2](when)
             if over() or (when >= until and not self._stale):
                 return

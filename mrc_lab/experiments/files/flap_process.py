@@ -84,6 +84,4 @@ def check_flaps(process: FlapProcess, fabric: Fabric, duration: int, place: Valu
     except FabricError as error:
         raise place.items().get("of", place).error(str(error)) from None
     if process.rate * duration / 1e9 > MAX_FLAPS:
-        raise place.items()["rate"].error(
-            f"makes more than {MAX_FLAPS} flaps in the run: give a lower rate"
-        )
+        raise place.items()["rate"].error(f"makes more than {MAX_FLAPS} flaps in the run: give a lower rate")

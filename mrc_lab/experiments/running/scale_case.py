@@ -6,12 +6,15 @@ in the units of the other backends, with fractions of packets rounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from mrc_common.units import show_size
 from mrc_host.verbs_types import PathReason, PathState, QpAttributes
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.checks import MAX_MEMORY
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Ranks
@@ -33,6 +36,7 @@ from mrc_lab.experiments.running.scale_loads import FlowsLoad, RanksLoad, ScaleL
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
+from mrc_lab.scale.path_states import MAX_CHANGES
 from mrc_lab.scale.streams import Streams, StreamSpec
 from mrc_lab.scale.world import World
 from simulation.fault_limits import SIMULATION
@@ -58,6 +62,18 @@ def run_scale_case(
     return _CaseRun(case, fabric, seed, progress).record()
 
 
+def _check_series(flows: int, case: Case) -> None:
+    """ExperimentError where the series of all flows would take too much memory."""
+    bins = -(-case.duration // case.measure.bin)
+    needed = 2 * 8 * flows * (bins + 1) * len(FLOW_COUNTERS)  # as they are taken, and as they are kept
+    if needed > MAX_MEMORY:
+        most, shown = show_size(MAX_MEMORY), show_size(needed)
+        raise ExperimentError(
+            f"the series of {flows} flows in {bins} time bins take {shown} of memory, but {most} is the most",
+            "Make measure.bin wider.",
+        )
+
+
 class _CaseRun:
     def __init__(self, case: Case, fabric: Fabric, seed: int, progress: Callable[[float], None]) -> None:
         self._case, self._fabric, self._progress = case, fabric, progress
@@ -80,6 +96,7 @@ class _CaseRun:
             specs += [replace(one, flow=one.flow + flows, group=one.group + groups) for one in load.specs]
             flows += len(load.infos)
             groups = 1 + max((one.group for one in specs), default=-1)
+        _check_series(flows, case)
         settings = fabric.settings.transport
         streams = Streams.of(specs, self._sizes, settings.sack_threshold, settings.base_rtt, network.access)
         engine = FaultEngine(fabric, SIMULATION, seed=f"{seed} ")
@@ -191,10 +208,15 @@ class _CaseRun:
             warnings=(
                 *case_warnings(case, fabric, 1.0),
                 *(warning for load in self._loads for warning in load.warnings),
+                *self._left_out(),
             ),
             tenants=tuple(tenants),
             flow_records=tuple(sized),
         )
+
+    def _left_out(self) -> Iterator[str]:
+        if len(self._world.paths.changes) >= MAX_CHANGES:
+            yield f"only the first {MAX_CHANGES} changes of paths were kept: path_failures does not count the others"
 
     def _paths(self) -> Sequence[PathRecord]:
         """Changes of paths, one for each queue pair of a flow; queue pairs are numbered from 0 in their flow."""

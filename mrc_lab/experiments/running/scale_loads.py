@@ -160,10 +160,8 @@ class FlowsLoad:
         assert self._world is not None
         spec, planned = self.specs[stream], self._plans[self.specs[stream].flow]
         self._posted[stream] = [now] * spec.outstanding
-        pairs = planned.qps if spec.plane < 0 else 1
-        rounds = None if planned.messages is None else planned.messages / (planned.qps if spec.plane >= 0 else 1)
-        size = np.inf if rounds is None else rounds * planned.message
-        assert pairs
+        shared = planned.qps // spec.qps  # streams of the flow
+        size = np.inf if planned.messages is None else planned.messages * planned.message / shared
         self._world.begin([self._first + stream], size)
 
     def advanced(self, before: Floats, since: int, now: int) -> None:

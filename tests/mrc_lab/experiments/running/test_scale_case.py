@@ -134,6 +134,23 @@ def test_more_writes_than_can_be_kept_are_left_out_and_said_so(monkeypatch):
     assert recording.errors == ()
 
 
+def test_a_plane_that_comes_back_is_met_with_what_has_died_there_meanwhile():
+    faults = (
+        "faults:\n"
+        "- {kind: link_down, link: 'h[1-4]@p0', at: 200us, until: 1ms}\n"
+        "- {kind: link_down, link: 't0-0:t1-0@p0', at: 500us}\n"
+    )
+    recording = recorded(FABRIC + "workload: {kind: write_bw, pairs: [h1>h5], message: 128K}\n" + REST + faults)
+    assert recording.bad_paths == 1
+    assert recording.paths[0].time > 1_000_000
+
+
+def test_series_that_do_not_fit_are_refused_before_the_run(monkeypatch):
+    monkeypatch.setattr("mrc_lab.experiments.running.scale_case.MAX_MEMORY", 10_000)
+    with pytest.raises(ExperimentError, match="the series of 16 flows in 20 time bins take"):
+        recorded(FABRIC + PERMUTATION + REST)
+
+
 def test_there_are_no_packets_to_trace_or_to_play(tmp_path):
     experiment = load_text(FABRIC + PERMUTATION + REST)
     for wanted in ({"trace": tmp_path}, {"measure_all": True}, {"captures": ("h1@p0",)}):
