@@ -27,7 +27,7 @@ _WHOLE: Final = 0.5  # bytes: less than that is nothing left
 Call = Callable[[int], None]
 
 
-class World:
+class ScaleWorld:
     """A network with streams and faults.
 
     `ended` is called with streams that have sent all they had, and the time. `seed` is that of what is random.

@@ -32,13 +32,13 @@ from mrc_lab.experiments.running.recording import (
     TenantRecord,
 )
 from mrc_lab.experiments.running.run_case import flow_label, span
-from mrc_lab.experiments.running.scale_loads import FlowsLoad, RanksLoad, ScaleLoad, Setting
+from mrc_lab.experiments.running.scale_loads import FlowsLoad, LoadSetting, RanksLoad, ScaleLoad
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import MAX_CHANGES
 from mrc_lab.scale.streams import Streams, StreamSpec
-from mrc_lab.scale.world import World
+from mrc_lab.scale.world import ScaleWorld
 from simulation.fault_limits import SIMULATION
 from simulation.transport_timers import ack_timeouts, timing
 from simulation.world import default_queues
@@ -88,7 +88,7 @@ class _CaseRun:
         specs: list[StreamSpec] = []
         flows = groups = 0
         for tenant in case.tenants:
-            setting = Setting(network, latency, mtu, case.duration, tenant_seed(seed, tenant))
+            setting = LoadSetting(network, latency, mtu, case.duration, tenant_seed(seed, tenant))
             load = (RanksLoad if isinstance(tenant.workload, Ranks) else FlowsLoad)(tenant, setting)
             self._loads.append(load)
             self._firsts.append(len(specs))
@@ -106,7 +106,7 @@ class _CaseRun:
         for record in engine.registry:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
-        self._world = World(network, streams, settings, engine, self._ended, seed, self._timeouts(), self._failed)
+        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, self._timeouts(), self._failed)
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []

@@ -27,7 +27,7 @@ from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.ring_times import Passing, passing_steps
 from mrc_lab.scale.streams import StreamSpec
-from mrc_lab.scale.world import World
+from mrc_lab.scale.world import ScaleWorld
 from simulation.seeds import generator
 from topologies import addressing
 from topologies.ecmp_choice import chosen_uplink
@@ -38,7 +38,7 @@ _SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LoadSetting:
     """What loads are made for: the network, times of packets on it, payload of a packet, and the run's time (ns)."""
 
     network: Network
@@ -59,7 +59,7 @@ class ScaleLoad(Protocol):
     warnings: list[str]
     ended_at: int | None
 
-    def begin(self, world: World, first: int) -> None:
+    def begin(self, world: ScaleWorld, first: int) -> None:
         """Begin, or make sure that it begins in time; `first` is the number of its first stream."""
 
     def advanced(self, before: Floats, since: int, now: int) -> None:
@@ -81,7 +81,7 @@ class ScaleLoad(Protocol):
 class FlowsLoad:
     """Flows of writes: every queue pair keeps `outstanding` of them under way."""
 
-    def __init__(self, tenant: Tenant, setting: Setting) -> None:
+    def __init__(self, tenant: Tenant, setting: LoadSetting) -> None:
         self._setting, fabric = setting, setting.network.fabric
         self._rc = tenant.transport.type == "rc"
         self.specs: list[StreamSpec] = []
@@ -110,7 +110,7 @@ class FlowsLoad:
         self._done = np.zeros(len(self.specs), dtype=np.int64)  # rounds of messages, one a queue pair
         self._posted: list[list[int]] = [[] for _ in self.specs]  # when those under way were
         self._open = len(self.specs)
-        self._world: World | None = None
+        self._world: ScaleWorld | None = None
         self._first = 0
 
     def _add(self, planned: FlowPlan, source: str, destination: str, name: str, chance: Any) -> None:
@@ -149,7 +149,7 @@ class FlowsLoad:
         rack = self._setting.network.rack
         return self._setting.latency.completion[int(rack[spec.source] == rack[spec.destination])]
 
-    def begin(self, world: World, first: int) -> None:
+    def begin(self, world: ScaleWorld, first: int) -> None:
         """Begin every flow at its time."""
         self._world, self._first = world, first
         for stream, spec in enumerate(self.specs):
@@ -231,7 +231,7 @@ class FlowsLoad:
 class RanksLoad:
     """The ranks of a collective or of a training job, one a host."""
 
-    def __init__(self, tenant: Tenant, setting: Setting) -> None:
+    def __init__(self, tenant: Tenant, setting: LoadSetting) -> None:
         load = tenant.workload
         assert isinstance(load, Collective | Training)
         self._load, self._setting = load, setting
@@ -266,7 +266,7 @@ class RanksLoad:
         self.operations: list[OperationRecord] = []
         self.errors: list[str] = []
         self.ended_at: int | None = None
-        self._world: World | None = None
+        self._world: ScaleWorld | None = None
         self._first = 0
         self._left = 0  # streams of the operation that is under way
         self._number = 0
@@ -293,7 +293,7 @@ class RanksLoad:
 
     # ---- operations -------------------------------------------------------------------------------------------------
 
-    def begin(self, world: World, first: int) -> None:
+    def begin(self, world: ScaleWorld, first: int) -> None:
         """Begin the first operation in time."""
         self._world, self._first = world, first
         world.at(self._load.start, self._next)
