@@ -34,15 +34,8 @@ def max_min(uses: Uses, capacity: Floats, group: Integers, limit: Floats) -> Flo
     use nothing, gets its limit. A constraint of capacity 0 stops those that use it.
     """
     rate = np.array(limit, dtype=float)
-    owner = group[uses.flow]
     left = np.array(capacity, dtype=float)
-    # One use for each group and constraint: groups are what is filled.
-    key = owner * len(capacity) + uses.constraint
-    pairs, where = np.unique(key, return_inverse=True)
-    load = np.bincount(where, weights=uses.load, minlength=len(pairs))
-    owner, constraint = pairs // len(capacity), pairs % len(capacity)
-    open_ = load > 0
-    owner, constraint, load = owner[open_], constraint[open_], load[open_]
+    owner, constraint, load = group[uses.flow], uses.constraint, uses.load
     while len(owner):
         total = np.bincount(constraint, weights=load, minlength=len(capacity))
         with np.errstate(divide="ignore", invalid="ignore"):
