@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import log1p
 from typing import Final, Protocol
-
-import numpy as np
 
 from mrc_host.config import TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
@@ -62,7 +61,7 @@ class LossyPath:
 
     def draw(self) -> None:
         """How many packets get through before the next loss."""
-        self.left = np.log1p(-self.chance.random()) / np.log1p(-self.loss) if self.loss < 1 else 0.0
+        self.left = log1p(-self.chance.random()) / log1p(-self.loss) if self.loss else _NEVER
 
     def go_on(self, rate: float, now: int) -> None:
         """From now on it carries `rate` packets a second."""
@@ -115,7 +114,7 @@ class LossyPaths:
         rate, _ = self._around.path_rate(*path.place[:2])
         path.go_on(rate, now)
         path.turn += 1
-        if rate:
+        if rate and path.loss:
             turn = path.turn
             self._at(now + round(path.left * 1e9 / rate), lambda time: self._loses(path, turn, time))
 
@@ -134,18 +133,13 @@ class LossyPaths:
         packets = int(after) + (path.chance.random() < after % 1)
         self._around.lose(stream, 1 + sum(path.chance.random() < path.loss for _ in range(packets)))
         path.used = False
-        self._wake(stream, plane)
+        self.wake(stream, plane, now)
         self._at(now + round(unnoticed), lambda time: self._retired(path, now, time))
 
-    def _wake(self, stream: int, plane: int) -> None:
+    def wake(self, stream: int, plane: int, now: int) -> None:
         """A path of a plane fails: one that rests takes its place."""
         if waiting := self._waiting.get((stream, plane)):
-            self._return(waiting.pop(0))
-
-    def _return(self, path: LossyPath) -> None:
-        path.resting = False
-        path.used = True
-        path.draw()
+            self._go_back(waiting.pop(0), now)
 
     def _retired(self, path: LossyPath, since: int, now: int) -> None:
         self._around.note(*path.place, now, since)
@@ -183,7 +177,10 @@ class LossyPaths:
             self._go_back(path, now)
 
     def _go_back(self, path: LossyPath, now: int) -> None:
-        self._return(path)
+        """A path is in use again."""
+        path.resting = False
+        path.used = True
+        path.draw()
         path.rate, path.since = 0.0, now
         self._plan(path, now)
 

@@ -149,6 +149,8 @@ class PathStates:
         users = self._users(link)
         self._count_lost(link[1], users)
         self._note(link, users, now, since)
+        for stream in users.tolist() if self.lossy.paths else ():
+            self.lossy.wake(stream, link[1], now)
         self._out[link] = True
         resting = self._resting.get(link[:3])
         if resting:

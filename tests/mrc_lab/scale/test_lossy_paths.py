@@ -80,6 +80,17 @@ def test_a_path_that_lost_no_probe_rests_where_it_may():
     assert paths.bad() == {}
 
 
+def test_a_path_that_rests_goes_on_losing_once_it_is_needed():
+    around = Around(paths=16)
+    paths = lossy(around, 0.01, resting=2)
+    while not any(path.resting for path in paths.paths.values()):
+        around.run(around.events[0][0])
+    lost, now = around.lost, around.changes[-1][0]
+    paths.wake(0, 0, now)
+    around.run(now + 10_000_000)
+    assert around.lost > lost
+
+
 def test_the_last_path_of_a_plane_stays_in_use_and_goes_on_losing():
     around = Around(paths=1)
     lossy(around, 0.01)
