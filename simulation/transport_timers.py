@@ -119,7 +119,12 @@ def _switches(fabric: Fabric) -> int:
 
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:
     """How long (ns) a queue pair goes on without an answer before it fails; at least, not exactly."""
+    return sum(ack_timeouts(attributes, transport))
+
+
+def ack_timeouts(attributes: QpAttributes, transport: TransportSettings) -> tuple[int, ...]:
+    """The ACK timeouts (ns) of a queue pair in a row, until it fails."""
     once = _TICK << attributes.timeout
     linear = transport.linear_retries if attributes.linear_retries is None else attributes.linear_retries
     doublings = (min(max(count - linear, 0), transport.max_backoff) for count in range(attributes.retry_count))
-    return sum(once << doubling for doubling in doublings)
+    return tuple(once << doubling for doubling in doublings)

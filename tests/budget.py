@@ -36,7 +36,7 @@ BUDGET_MIN: Final = {
     "integration": (4.3, 6),
     "mrc_common": (0.7, 0.1),
     "mrc_host": (2.7, 1.5),
-    "mrc_lab": (3.3, 4.1),
+    "mrc_lab": (3.4, 8.5),
     "p4compiler": (0.5, 0.8),
     "p4runtime_shim": (1.2, 1.6),
     "p4src": (0.05, 0),

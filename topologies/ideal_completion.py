@@ -57,6 +57,11 @@ class PacketSizes:
             beside = -_OUTER_HEADER
         return cls(mtu, _MRC_HEADERS + beside, 0, _MRC_ACK + beside)
 
+    @property
+    def answer(self) -> int:
+        """Bytes on the line of an acknowledgement, all that is around a frame included."""
+        return self.ack + OVERHEAD
+
     def frame(self, payload: int) -> int:
         """Bytes on the line of a packet with `payload` bytes, all that is around a frame included."""
         return -(-payload // 4) * 4 + self.headers + OVERHEAD
@@ -96,7 +101,12 @@ class IdealCompletion:
         whole = packets.frame(packets.mtu)
         full_sent, sent = _sent(route.ports, full, whole, last, packets.first if full else 0)
         done = max(sent + route.once_more(last - _GAP), full_sent + route.once_more(whole - _GAP) if full else 0.0)
-        return int(done) + route.back(packets.ack + OVERHEAD - 2 * _GAP) + 2 * route.delay
+        return int(done) + route.delay + self.answer_time(source, destination)
+
+    def answer_time(self, source: str, destination: str) -> int:
+        """Time (ns) of an acknowledgement on its way back from the destination."""
+        route = self._route(source, destination)
+        return route.back(self._packets.answer - 2 * _GAP) + route.delay
 
     def _route(self, source: str, destination: str) -> _Route:
         key = source, destination

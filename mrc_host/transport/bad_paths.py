@@ -1,13 +1,7 @@
 """Bad paths to one peer: each is probed on behalf of all queue pairs that consider it bad, until it works again.
 
-A path is restored after ``probe_successes`` answered probes in a row. The probes travel in the data class, since that
-is what was lost. A lost probe restarts the count, and doubles the wait for the next, up to four times
-``probe_timeout``. If none was lost, the path never died: it loses some packets, and so few probes do not show that this
-is over (``PathSet.restore``).
-
-**Damping.** A path that fails again and again after its probes were answered is restored later each time, as is done
-for flapping routes (RFC 2439): each failure adds one to its *penalty*, which halves every ``flap_half_life``. A single
-failure costs nothing; each further one doubles the interval between probes, up to 64 times.
+When a path is probed, and when it is restored, is its ``ProbeSchedule``; a path that fails again and again is probed
+less often (``FlapDamping``). The probes travel in the data class, since that is what was lost.
 
 The whole NIC sends at most one background probe per ``probe_spacing``. A path that is due reserves the next free time
 slot and is probed then, so that all are probed in the order in which they became due, whatever peer they lead to and
@@ -18,17 +12,14 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from typing import Final
 
 from mypy_extensions import trait
 
 from mrc_host.config import PathTimers
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
 from mrc_host.verbs_types import PathReason
-
-_MAX_DAMPING: Final = 6  # doublings of the interval
-_MAX_TIMEOUT_FACTOR: Final = 4  # a lost probe is waited for at most this many times probe_timeout
 
 
 @trait
@@ -45,34 +36,28 @@ class PathUser(ABC):
 class _Watched:
     """A bad path."""
 
-    __slots__ = (
-        "died", "due", "interval", "pending", "plane", "reserved", "sent", "since", "successes", "timeout", "users",
-    )  # fmt: skip
+    __slots__ = ("due", "pending", "plane", "probing", "reserved", "since", "users")
 
-    def __init__(self, plane: int, now: int, interval: int, timeout: int) -> None:
+    def __init__(self, plane: int, now: int, probing: ProbeSchedule) -> None:
         self.users: dict[PathUser, None] = {}
         self.plane = plane
         self.since = now
+        self.probing = probing
         self.due = 0
         self.reserved = False  # `due` is the time slot reserved for its probe
-        self.interval = interval  # between answered probes
-        self.timeout = timeout
         self.pending = -1  # request id in flight, -1 for none
-        self.sent = 0
-        self.successes = 0
-        self.died = False  # a probe was lost
 
 
 class BadPaths:
     """Background probes to one peer."""
 
-    __slots__ = ("_due", "_kind", "_nic", "_of_user", "_penalties", "_probes", "_timers", "_watched", "of_plane")
+    __slots__ = ("_damping", "_due", "_kind", "_nic", "_of_user", "_probes", "_timers", "_watched", "of_plane")
 
     def __init__(self, nic: NicContext, timers: PathTimers, probes: EvProbes, ports: int, kind: int) -> None:
         self._nic = nic
         self._timers = timers
         self._kind = kind  # class of the probes
-        self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was computed
+        self._damping = FlapDamping(nic.transport.flap_half_life)
         self._probes = probes
         self._watched: dict[int, _Watched] = {}
         self._of_user: dict[PathUser, dict[int, None]] = {}  # the paths that each watches
@@ -89,10 +74,11 @@ class BadPaths:
         """`user` considers path `index` bad; returns when to call `run`."""
         watched = self._watched.get(index)
         if watched is None:
-            interval = self._timers.probe_interval << self._add_penalty(index, now)
-            watched = self._watched[index] = _Watched(plane, now, interval, self._timers.probe_timeout)
+            successes = self._nic.transport.probe_successes
+            probing = ProbeSchedule(self._timers, successes, self._damping.failed(index, now))
+            watched = self._watched[index] = _Watched(plane, now, probing)
             self.of_plane[plane] += 1
-            self._schedule(index, watched, now + interval)
+            self._schedule(index, watched, now + probing.interval)
         watched.users[user] = None
         self._of_user.setdefault(user, {})[index] = None
         return watched.due
@@ -104,7 +90,7 @@ class BadPaths:
             del watched.users[user]
             self._forget(user, index)
             if not watched.users:
-                self._undo_penalty(index)
+                self._damping.undo(index)
                 self._drop(index)
 
     def leave(self, user: PathUser) -> None:
@@ -124,18 +110,6 @@ class BadPaths:
         self._probes.cancel(watched.pending)
         return watched
 
-    def _add_penalty(self, index: int, now: int) -> int:
-        """A path failed; returns how many times its probe interval doubles."""
-        penalty, then = self._penalties.get(index, (0.0, now))
-        penalty = penalty * 0.5 ** ((now - then) / self._nic.transport.flap_half_life) + 1
-        self._penalties[index] = penalty, now
-        return min(int(penalty + 0.5) - 1, _MAX_DAMPING)
-
-    def _undo_penalty(self, index: int) -> None:
-        """Undo the penalty: it was not the path that failed."""
-        penalty, then = self._penalties[index]
-        self._penalties[index] = max(penalty - 1, 0.0), then
-
     def _works(self, index: int, reason: PathReason, lossy: bool, now: int) -> None:
         users = self._drop(index).users
         for user in users:
@@ -149,10 +123,10 @@ class BadPaths:
             if watched.plane != plane:
                 continue
             if watched.since >= cleared_since:
-                self._undo_penalty(index)
+                self._damping.undo(index)
                 self._works(index, PathReason.PORT_UP, False, now)
             else:
-                watched.timeout = self._timers.probe_timeout
+                watched.probing.start_again()
                 self._schedule(index, watched, now)
 
     # ---- probing --------------------------------------------------------------------------------------------------
@@ -190,12 +164,9 @@ class BadPaths:
     def _probe(self, index: int, watched: _Watched, now: int) -> None:
         if watched.pending >= 0:
             self._probes.cancel(watched.pending)
-            watched.died = True
-            watched.successes = 0
-            watched.timeout = min(watched.timeout * 2, self._timers.probe_timeout * _MAX_TIMEOUT_FACTOR)
+            watched.probing.lost()
         watched.pending = self._probes.send(index, watched.plane, self._kind)
-        watched.sent = now
-        self._schedule(index, watched, now + watched.timeout)
+        self._schedule(index, watched, watched.probing.probed(now))
 
     def answered(self, index: int, request_id: int, now: int) -> int:
         """A probe on path `index` was answered; returns when to call `run`, 0 if nothing is due for this path."""
@@ -203,10 +174,9 @@ class BadPaths:
         if watched is None or watched.pending != request_id:
             return 0
         watched.pending = -1
-        watched.timeout = self._timers.probe_timeout
-        watched.successes += 1
-        if watched.successes >= self._nic.transport.probe_successes:
-            self._works(index, PathReason.PROBE, not watched.died, now)
+        due = watched.probing.answered(now)
+        if not due:
+            self._works(index, PathReason.PROBE, not watched.probing.died, now)
             return 0
-        self._schedule(index, watched, max(now, watched.sent + watched.interval))
+        self._schedule(index, watched, due)
         return watched.due

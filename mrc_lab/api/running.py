@@ -10,8 +10,8 @@ from typing import Any
 from mrc_common.nested_loops import outer_loop_suspended
 from mrc_lab.api.inputs import Given, as_experiment, as_seeds, as_settings
 from mrc_lab.api.results import Results, SweepResults
+from mrc_lab.backends import BACKENDS
 from mrc_lab.errors import ExperimentError
-from mrc_lab.experiments.files.model import BACKENDS
 from mrc_lab.reports.run_and_report import run_and_report
 from mrc_lab.reports.run_seeds import run_seeds
 from mrc_lab.sweeps.grid import SweepFile, make_grid
@@ -26,7 +26,7 @@ def run(
     *,
     seed: int = 1,
     seeds: int | Iterable[int] | None = None,
-    backend: str = "sim",
+    backend: str | None = None,
     results: str | Path = RESULTS,
     jobs: int | None = None,
     notify: Callable[[str], None] = lambda text: None,
@@ -34,14 +34,16 @@ def run(
     """Run an experiment as ``mrc run`` does, and return what came of it; the call blocks until all is done.
 
     `experiment` is the path of a file, the text of one, a mapping with its keys, or an `Experiment`. With `seeds`, a
-    number or a list, it is run with several, `jobs` at once (all processors, unless given). `notify` is called with the
+    number or a list, it is run with several, `jobs` at once (all processors, unless given). `backend` is the file's,
+    unless given, or else simulation. `notify` is called with the
     lines that ``mrc run`` prints meanwhile. ExperimentError for anything wrong with what was given; an expectation that
     is not met is no error, but in the result.
     """
-    if backend not in BACKENDS:
+    if backend is not None and backend not in BACKENDS:
         raise ExperimentError(f"backend is {backend!r}, but must be {' or '.join(BACKENDS)}")
     chosen = as_seeds([seed] if seeds is None else seeds)
     given = as_experiment(experiment)
+    backend = given.backend_for(backend)
     with outer_loop_suspended():
         if len(chosen) == 1:
             one = run_and_report(given, backend, chosen[0], Path(results), notify=notify)

@@ -5,37 +5,33 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
-from click.core import ParameterSource
 
 from mrc_common import units
-
-if TYPE_CHECKING:
-    pass
+from mrc_lab.backends import BACKENDS, DEFAULT
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-BACKENDS = ("sim", "emulation")
-
-
 def backend_option(command: _F) -> _F:
-    """Give a command the option --backend, and the hidden --world of earlier releases with a note on standard error."""
+    """Give a command the option --backend, and the hidden --world of earlier releases with a note on standard error.
+
+    Neither given, the command gets None: an experiment file may say where it runs.
+    """
 
     @functools.wraps(command)
-    def with_backend(*values: Any, backend: str, world: str | None, **options: Any) -> Any:
+    def with_backend(*values: Any, backend: str | None, world: str | None, **options: Any) -> Any:
         if world is not None:
-            source = click.get_current_context().get_parameter_source("backend")
-            if source is ParameterSource.COMMANDLINE and world != backend:
+            if backend is not None and world != backend:
                 raise click.UsageError(f"--backend {backend} and --world {world} disagree: leave --world out.")
             click.echo("Note: --world is now --backend.", err=True)
         return command(*values, backend=world or backend, **options)
 
-    click.option("--world", type=click.Choice(BACKENDS), hidden=True)(with_backend)
-    kinds = click.Choice(BACKENDS)
-    click.option("--backend", type=kinds, default="sim", show_default=True, help="Where to run.")(with_backend)
+    click.option("--world", type=click.Choice(tuple(BACKENDS)), hidden=True)(with_backend)
+    where = f"Where to run. [default: the file's backend, else {DEFAULT}]"
+    click.option("--backend", type=click.Choice(tuple(BACKENDS)), help=where)(with_backend)
     return cast("_F", with_backend)
 
 

@@ -55,7 +55,7 @@ LOST = 3  # exit status when a seed could not be run
 @click.option("--check", is_flag=True, help="Only check the file.")
 def run(
     file: Path,
-    backend: str,
+    backend: str | None,
     switch: str,
     wire: str,
     name: str,
@@ -77,8 +77,9 @@ def run(
 
     With --seeds every seed has such a folder, and the mean of each metric is printed with its 95 % interval.
     """
-    seeds = _seeds(seed, seeds, jobs, backend, web)
     experiment = _load(file, topology)
+    backend = experiment.backend_for(backend)
+    seeds = _seeds(seed, seeds, jobs, backend, web)
     note_edits()
     for note in experiment.notes_on(backend):
         click.echo(f"note: {note}", err=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mrc_lab.backends import DEFAULT
 from mrc_lab.cli.options import SEEDS, backend_option
 
 
@@ -25,7 +26,7 @@ from mrc_lab.cli.options import SEEDS, backend_option
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
 def paper(
-    only: tuple[str, ...], backend: str, seeds: tuple[int, ...], seed: int | None, jobs: int, results: Path
+    only: tuple[str, ...], backend: str | None, seeds: tuple[int, ...], seed: int | None, jobs: int, results: Path
 ) -> int:
     """Reproduce the published figures and compare ours with them.
 
@@ -43,6 +44,7 @@ def paper(
         if name not in known:
             raise ExperimentError(f"no figure is called {name}; {suggest(name, known)}")
     files = [path for name, path in known.items() if not only or name in only]
+    backend = backend or DEFAULT
     if seed is not None:
         click.echo("Note: --seed is now --seeds.", err=True)
         seeds = (seed,)

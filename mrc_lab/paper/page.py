@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import mrc_lab.paper
 from mrc_lab import published
+from mrc_lab.backends import BACKENDS
 from mrc_lab.paper import score
-from mrc_lab.reports.pages import BACKENDS, render
+from mrc_lab.reports.pages import render
 from mrc_lab.reports.seeds import merged
 from mrc_lab.reports.verdicts import ALWAYS, differs
 

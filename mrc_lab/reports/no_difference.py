@@ -58,7 +58,8 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[str]:
     """Dotted names of what two cases do not have in common, as a file writes them as far as it has them."""
     if dataclasses.is_dataclass(one) and type(one) is type(other):
         for field in dataclasses.fields(one):
-            if not (name == "" and field.name in ("name", "point", "measure")) and field.name != "line":
+            named = name == "" and field.name in ("name", "point", "measure")
+            if field.compare and not named and field.name != "line":
                 inner = f"{name}.{field.name}" if name else field.name
                 yield from _differences(getattr(one, field.name), getattr(other, field.name), inner)
     elif _is_mapping(one) and _is_mapping(other):

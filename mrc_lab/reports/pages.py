@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.verdicts import differs, show
 
-BACKENDS = {"sim": "simulation", "emulation": "emulation"}
 RELATIONS = {"at_least": "at least", "at_most": "at most", "about": "about"}
 
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from mrc_common.units import show_rate, show_share, show_size, show_time
 from mrc_common.written_files import write_text
+from mrc_lab.backends import BACKENDS
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
 from mrc_lab.experiments.files.workloads import Collective, ListedFlows, RandomFlows, Replayed, Training
@@ -18,7 +19,7 @@ from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import flow_plots, flow_times, link_utilisation, plots, queue_plots, tenants
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
 from mrc_lab.reports.metric_table import MetricTable
-from mrc_lab.reports.pages import BACKENDS, render
+from mrc_lab.reports.pages import render
 from mrc_lab.reports.published_plots import drawings
 from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.seeds import merged

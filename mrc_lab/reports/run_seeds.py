@@ -22,6 +22,7 @@ from typing import Any
 from mrc_common.units import counted
 from mrc_common.written_files import write_text
 from mrc_host.errors import MrcError
+from mrc_lab.backends import BACKENDS
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import Experiment, load_text
 from mrc_lab.experiments.files.model import case_label, case_prefix, joined
@@ -30,7 +31,7 @@ from mrc_lab.experiments.running.process_pool import each
 from mrc_lab.experiments.running.run_experiment import check, extents_of, warnings_of
 from mrc_lab.reports import over_seeds
 from mrc_lab.reports import result_folder as folders
-from mrc_lab.reports.pages import BACKENDS, render
+from mrc_lab.reports.pages import render
 from mrc_lab.reports.run_and_report import run_and_report
 from topologies.errors import FabricError
 
@@ -175,7 +176,7 @@ def _header(experiment: Experiment, backend: str, seeds: Sequence[int]) -> Itera
 
 
 def _run_all(job: _Job, seeds: Sequence[int], jobs: int) -> Generator[SeedRun, None, None]:
-    if jobs <= 1 or len(seeds) == 1 or job.backend != "sim":
+    if jobs <= 1 or len(seeds) == 1 or job.backend == "emulation":
         with kept_memory():
             for seed in seeds:
                 yield _run_one(seed, job)

@@ -18,7 +18,7 @@ from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import sizes
 from mrc_lab.experiments.files.document import parse
 from mrc_lab.experiments.files.loader import EITHER, load_document
-from mrc_lab.experiments.files.model import CasePart, case_prefix
+from mrc_lab.experiments.files.model import CasePart, Experiment, case_prefix
 from mrc_lab.experiments.files.renamed_keys import current_key
 from mrc_lab.experiments.running.run_experiment import extents_of, warnings_of
 
@@ -159,13 +159,24 @@ def _combinations(
             experiment = load_document(laid, text, file.stem)
         except FileError as error:
             raise FileError(f"{error}{with_them}") from None
-        warnings = tuple(f"{experiment.name}{with_them}: {warning}" for warning in warnings_of(experiment, "sim"))
+        found = warnings_of(experiment, backend_of(experiment))
+        warnings = tuple(f"{experiment.name}{with_them}: {warning}" for warning in found)
         extents = {} if seed is None else extents_of(experiment, seed)
         lines = () if extents == before else tuple(_named(f"{experiment.name}{with_them}: ", extents))
         before = extents
         laid_in = yaml.serialize(laid.node, Dumper=yaml.SafeDumper) if chosen else text
         combinations.append(_Combination(experiment.name, chosen, laid_in, warnings, lines))
     return combinations
+
+
+def backend_of(experiment: Experiment) -> str:
+    """Where a sweep runs an experiment: on the backend that its file names, which must need no root; else simulated."""
+    backend = experiment.backend_for(None)
+    if backend == "emulation":
+        raise ExperimentError(
+            f"{experiment.name} runs in emulation, and a sweep does not", "Leave backend out of the file."
+        )
+    return backend
 
 
 def _named(prefix: str, extents: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A run of a sweep in simulation, for every worker, here or on a cluster.
+"""A run of a sweep, for every worker, here or on a cluster: in simulation, or on the backend that its file names.
 
 A run either ends with a record (of its summary, or of the error that the same file and seed would always meet), or is
 lost to something outside of it, and can be had by doing it again.
@@ -20,7 +20,7 @@ from mrc_lab.experiments.running.run_experiment import run_experiment
 from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.summary import commit, summarize
 from mrc_lab.reports.verdicts import judge
-from mrc_lab.sweeps.grid import SweepRun
+from mrc_lab.sweeps.grid import SweepRun, backend_of
 from topologies.errors import FabricError
 
 
@@ -59,5 +59,6 @@ def execute(run: SweepRun) -> SweepOutcome:
 
 def _summary(run: SweepRun) -> dict[str, Any]:
     experiment = draw_faults(load_text(run.text, source=run.source, name=run.experiment), run.seed)
-    metrics = MetricTable(experiment.cases, run_experiment(experiment, "sim", run.seed))
-    return summarize(experiment, metrics, judge(experiment, metrics, "sim"), "sim", run.seed)
+    backend = backend_of(experiment)
+    metrics = MetricTable(experiment.cases, run_experiment(experiment, backend, run.seed))
+    return summarize(experiment, metrics, judge(experiment, metrics, backend), backend, run.seed)

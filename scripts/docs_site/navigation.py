@@ -34,6 +34,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
             "Experiments": [
                 "docs/experiments.md",
                 "docs/simulation.md",
+                "docs/scale.md",
                 "docs/extending.md",
                 "docs/ci.md",
                 "docs/fabrics.md",

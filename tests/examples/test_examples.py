@@ -10,10 +10,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.workloads import Collective
 from mrc_lab.experiments.running.run_case import run_case
+from mrc_lab.experiments.running.run_experiment import run_experiment
 from mrc_lab.experiments.running.simulated_backend import simulated_backend
 from mrc_lab.fabric.draw import draw
 from mrc_lab.reports.run_and_report import run_and_report
@@ -161,3 +164,14 @@ def test_the_notebook_runs_in_an_event_loop_and_shows_what_it_makes(tmp_path: Pa
     assert float(shown[3]) > 1, "RoCE is slower with a link that loses packets"
     assert shown[5].startswith("_repr_svg_ <Picture")
     assert shown[6].startswith("_repr_html_ <SweepResults: 3 points, 6 pass")
+
+
+def test_eight_thousand_nics_lose_paths_and_hardly_any_throughput() -> None:
+    recording = run_experiment(load_file(FOLDER / "eight_thousand.yaml"), "scale", 1)["only"]
+    ports = 8192 * 800e9 * 4096 / (4096 + 142 + 24)
+    rates = recording.rates().sum(axis=1)
+    assert len(rates) == 60
+    assert 0.98 * ports < rates[1:].min() <= rates.max() < ports
+    dead = 1 - 0.99**2  # either uplink of a path
+    between_racks = 8192 * 31 / 32 * 8 * 128
+    assert recording.bad_paths == pytest.approx(dead * between_racks, rel=0.1)

@@ -74,7 +74,8 @@ class Effect:
         ends = (*tables.arrivals, *tables.departures, *tables.sources, *(end for end, _ in self.shapes))
         names = {*self.down, *(link.name for end in ends if (link := fabric.link_at(end)) is not None)}
         names.update(link.name for switch in tables.blackholes for link in fabric.links_of(switch))
-        return tuple(link.name for link in fabric.links if link.name in names)
+        order = fabric.derived("order of links", lambda: {link.name: at for at, link in enumerate(fabric.links)})
+        return tuple(sorted(names, key=order.__getitem__))
 
     def losses(self, fabric: Fabric) -> Iterator[tuple[LinkEnd, int, int]]:
         """Directions of links that lose or corrupt frames of all paths: the end that these leave, and both in ppb."""

@@ -277,16 +277,24 @@ class FaultEngine:
         self, gone: Collection[str], off: Collection[str]
     ) -> tuple[Mapping[str, tuple[TableEntry, ...]], Mapping[LinkEnd, PortShaping], bool]:
         """Entries, shapes, and whether the controller is away."""
-        active = {
-            record.id: self._without(record.id, off) if off else self.registry.effect(record.id)
-            for record in self.registry
-            if record.state is FaultState.ACTIVE and record.id not in gone
-        }
+        active = self._active(gone, off)
         now = [self._while_off(fault_id, effect) for fault_id, effect in active.items()]
         if now != [*active.values()]:  # what is off has to fit when it comes back
             check_room(path for effect in active.values() if effect.tables is not None for path in effect.tables.paths)
         entries = self._tables.entries(effect.tables for effect in now if effect.tables is not None)
         return entries, combined_shapes(now), any(effect.controller_down for effect in now)
+
+    def _active(self, gone: Collection[str], off: Collection[str]) -> dict[str, Effect]:
+        """Effects of the faults that have begun, by id; of one that comes and goes, while it is on."""
+        return {
+            record.id: self._without(record.id, off) if off else self.registry.effect(record.id)
+            for record in self.registry
+            if record.state is FaultState.ACTIVE and record.id not in gone
+        }
+
+    def in_force(self) -> tuple[Effect, ...]:
+        """What each fault does now: for a driver that makes neither entries nor shapes of it."""
+        return tuple(self._while_off(fault_id, effect) for fault_id, effect in self._active((), ()).items())
 
     def _while_off(self, fault_id: str, effect: Effect) -> Effect:
         """The effect of a fault without the links of it that are off now."""

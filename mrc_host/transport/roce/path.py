@@ -7,6 +7,7 @@ NIC port loses its link the queue pair does not move; it waits and retries, as s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.checksum import crc32
@@ -30,6 +31,12 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
     return crc32(ends[0] + ends[1])
 
 
+def chosen_path(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int, planes: Sequence[int]) -> tuple[int, int]:
+    """The plane of a connection, of those that both ends have, and its UDP source port."""
+    chosen = path_hash(address_a, qpn_a, address_b, qpn_b)
+    return planes[chosen % len(planes)], _FIRST_SPORT | chosen >> 16 & 0x3FFF
+
+
 class RcPath:
     """Path and frames of one RC queue pair."""
 
@@ -42,10 +49,9 @@ class RcPath:
 
         With `adaptive`, data has the traffic class for which switches choose a path packet by packet.
         """
-        chosen = path_hash(nic.config.address, qpn, peer.address, remote_qpn)
         planes = [p for p in range(len(peer.paths.members)) if peer.paths.planes >> p & 1]
-        self.port = planes[chosen % len(planes)]
-        self._sport = sport or _FIRST_SPORT | chosen >> 16 & 0x3FFF
+        self.port, drawn = chosen_path(nic.config.address, qpn, peer.address, remote_qpn, planes)
+        self._sport = sport or drawn
         self._nic = nic
         self._peer = peer
         self._data_dscp = nic.settings.dscp.adaptive if adaptive else nic.settings.dscp.no_trim

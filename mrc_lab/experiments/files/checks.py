@@ -18,6 +18,7 @@ from mrc_host.verbs_types import QpType
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
+from mrc_lab.experiments.files.flap_process import check_flaps
 from mrc_lab.experiments.files.flow_checks import check_arrivals, check_random_flows, check_sized_flows
 from mrc_lab.experiments.files.host_names import select_hosts, several_hosts, split_pair
 from mrc_lab.experiments.files.listed_flows import check_begin, check_failures, check_listed_flows
@@ -73,8 +74,11 @@ MAX_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE, "size": units.SIZE}
 
 
-def check_case(case: Case, document: Value) -> None:
-    """FileError for anything in a case that names what does not exist, or whose times make no sense."""
+def check_case(case: Case, document: Value, backend: str = "") -> None:
+    """FileError for anything in a case that names what does not exist, or whose times make no sense.
+
+    `backend` is the one that the file asks for: scale moves no bytes, so that they take no memory.
+    """
     members = document.items()
     try:
         fabric = build_fabric(case.fabric)
@@ -89,12 +93,17 @@ def check_case(case: Case, document: Value) -> None:
         if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
             raise members["fabric"].error(f"packets of path_mtu {mtu} do not fit an MTU of {case.fabric.mtu}")
         _check_tenant(case, tenant, fabric, place, keys)
-    _check_memory(case, fabric, members.get("workloads") or members["workload"])
+    if backend != "scale":
+        check_memory(case, fabric, document)
     if case.measure.warmup >= case.duration:
         raise members["measure"].error("the warm-up is as long as the run: make it shorter, or the duration longer")
     if case.duration // case.measure.bin > 100_000:
         raise members["duration"].error("more than 100000 time bins: make measure.bin wider")
     check_faults(case, fabric, tuple(members["faults"].elements()) if case.faults else ())
+    if case.flaps:
+        listed = members["flaps"].elements() if members["flaps"].is_list else [members["flaps"]]
+        for process, place in zip(case.flaps, listed, strict=True):
+            check_flaps(process, fabric, case.duration, place)
 
 
 def tenant_places(case: Case, document: Value) -> tuple[list[Value], list[Value]]:
@@ -247,8 +256,10 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
         _check_flows(workload, fabric)
 
 
-def _check_memory(case: Case, fabric: Fabric, place: Value) -> None:
-    """FileError when this process would need too much memory."""
+def check_memory(case: Case, fabric: Fabric, document: Value) -> None:
+    """FileError when this process would need too much memory for what hosts send and receive."""
+    members = document.items()
+    place = members.get("workloads") or members["workload"]
     needed = sum(_memory(tenant, fabric) for tenant in case.tenants)
     if needed > MAX_MEMORY:
         most, shown = units.show_size(MAX_MEMORY), units.show_size(needed)

@@ -1,5 +1,7 @@
 """Faults by chance: of the links or switches that a pattern matches, `count` or a `share` are drawn at random.
 
+So are flaps at random times (`flap_process`).
+
 Each name has a rank, derived from the run's seed, the fault and the name alone; the lowest ranks are drawn. So the same
 seed draws the same in both backends, more of them include the fewer, and neither the other faults nor the times of the
 fault matter. A drawn fault is one fault for each name: wherever it runs, nothing of chance is left in it.
@@ -36,11 +38,19 @@ def draw_faults(experiment: Experiment, seed: int) -> Experiment:
 
 def draw_case(case: Case, seed: int) -> Case:
     """The case with all faults of chance drawn."""
-    if not any(planned.by_chance for planned in case.faults):
+    if not case.flaps and not any(planned.by_chance for planned in case.faults):
         return case
     fabric = build_fabric(case.fabric)
     drawn = [one for place, planned in enumerate(case.faults) for one in _draw(planned, place, fabric, seed)]
-    return replace(case, faults=tuple(drawn))
+    for place, process in enumerate(case.flaps, len(case.faults)):
+        drawn += process.draw(fabric, seed, place, _line(case), case.duration)
+    return replace(case, faults=tuple(drawn), flaps=())
+
+
+def _line(case: Case) -> int:
+    """Where the file says that links flap."""
+    flaps = None if case.document is None else case.document.items().get("flaps")
+    return 0 if flaps is None else flaps.line
 
 
 def matches(planned: PlannedFault, fabric: Fabric) -> Matches:

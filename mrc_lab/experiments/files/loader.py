@@ -74,7 +74,19 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
         checks.check_reported(metric, cases, place)
     published = resolve_published(file.published, cases, known.get("published", document))
     about = file.title or name, file.figure, file.about, file.scaled
-    return Experiment(name, *about, cases, expect, text, document.source.name, file.report, published, document.notes)
+    return Experiment(
+        name,
+        *about,
+        cases,
+        expect,
+        text,
+        document.source.name,
+        file.report,
+        published,
+        document.notes,
+        file.backend,
+        document,
+    )
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:
@@ -84,7 +96,7 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
     if file.axis and file.sizes:
         raise document.items()["sizes"].error("is an axis too: give axis or sizes")
     if not variants and not points:
-        return [_case(ONLY, Value(base, document.source))]
+        return [_case(ONLY, Value(base, document.source), file.backend)]
     if len(variants) * len(points) > MAX_CASES:
         raise document.error(f"has {len(variants)} variants and {len(points)} points: {MAX_CASES} cases are the most")
     cases: list[Case] = []
@@ -99,7 +111,7 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
             raise document.error(f"a case would be called {name!r}, and a name has 64 letters at most")
         if name in {case.name for case in cases}:
             raise document.error(f"two cases would be called {name}: call a variant or a point something else")
-        cases.append(replace(_case(name, Value(node, document.source)), point=point))
+        cases.append(replace(_case(name, Value(node, document.source), file.backend), point=point))
     return cases
 
 
@@ -150,7 +162,7 @@ def _load_plugins(document: Value) -> None:
         ListOf(PluginFile(), alone=True).read(document.items()["plugins"])
 
 
-def _case(name: str, document: Value) -> Case:
+def _case(name: str, document: Value, backend: str) -> Case:
     _load_plugins(document)
     part: CasePart = Section(CasePart).read(document)
     if part.plugins:  # settings of NICs, so that agents run them too
@@ -167,8 +179,10 @@ def _case(name: str, document: Value) -> Case:
         part.measure,
         timing=part.timing,
         p4=part.p4,
+        flaps=part.flaps,
+        document=document,
     )
-    checks.check_case(case, document)
+    checks.check_case(case, document, backend)
     if case.measure.bin > case.duration:
         raise document.error("a time bin (measure.bin) is longer than the run")
     return case

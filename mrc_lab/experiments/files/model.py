@@ -7,7 +7,7 @@ rates bits per second, sizes bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mrc_common import units
 from mrc_common.declared.document import Value
@@ -37,9 +37,11 @@ from mrc_common.declared.sections import (
 from mrc_host.config import SPRAYING, TransportSettings
 from mrc_host.transport.dcqcn import CONSTANTS
 from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes, QpType
+from mrc_lab.backends import BACKENDS, DEFAULT
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
+from mrc_lab.experiments.files.flap_process import FlapProcess
 from mrc_lab.experiments.files.metric_names import METRICS, RELATIONS, STATISTICS
 from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.program_file import ProgramFile
@@ -84,7 +86,6 @@ _ATTRIBUTES_ELSEWHERE = (
 )  # fmt: skip
 _SETTINGS_ELSEWHERE = ("congestion", "rc_congestion", "spraying", "path_selection", "plugins")
 
-BACKENDS = ("sim", "emulation")
 _TIMING_IGNORED = "timing is ignored in emulation: hosts, NICs and switches take their own time there"
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
 
@@ -227,7 +228,7 @@ class Expectation:
     against: Selection | None = key(Section(Selection), "divide by the same metric of this", default=None)
     published: Published | None = key(Section(Published), "what was published", default=None)
     note: str = key(Text(), "why ours may differ", default="")
-    backend: str = key(Text(BACKENDS), "the only backend on which it is expected; both, unless given", default="")
+    backend: str = key(Text(tuple(BACKENDS)), "the only backend on which it is expected; all, unless given", default="")
     number: float = 0.0
     line: int = 0
 
@@ -367,6 +368,9 @@ class CasePart:
         default=None,
     )
     faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
+    flaps: tuple[FlapProcess, ...] = key(
+        ListOf(Section(FlapProcess), alone=True), "links that go down at random times, so many a minute", default=()
+    )
     timing: HardwareTiming = key(
         TimingProfile(), "what hosts, NICs and switches take (in simulation; docs/timing.md)", default=IDEAL
     )
@@ -381,6 +385,9 @@ class FilePart(CasePart):
     title: str = key(Text(), "what it shows, in one line", default="")
     figure: str = key(Text(), "the published figure that it reproduces", default="")
     about: str = key(Text(), "what is done, in some sentences", default="")
+    backend: str = key(
+        Text(tuple(BACKENDS)), "where it runs, unless --backend says otherwise (default: sim)", default=""
+    )
     scaled: str = key(Text(), "what is smaller or shorter than in the publication, and by how much", default="")
     variants: tuple[Value, ...] = key(ListOf(AnyMapping()), "cases: each laid over the rest of the file", default=())
     axis: tuple[Value, ...] = key(
@@ -442,6 +449,8 @@ class Case:
     point: str = ""  # of the file's axis
     timing: HardwareTiming = IDEAL
     p4: str | None = None
+    flaps: tuple[FlapProcess, ...] = ()
+    document: Value | None = field(default=None, compare=False, repr=False)  # for messages with a line
 
     @property
     def workload(self) -> Workload:
@@ -463,7 +472,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A whole file, checked. `text` is the file as it is."""
+    """A whole file, checked. `text` is the file as it is, `backend` the one that it asks for, or empty."""
 
     name: str
     title: str
@@ -477,6 +486,12 @@ class Experiment:
     report: tuple[ReportedMetric, ...] = ()
     published: PublishedPart = PublishedPart()
     key_notes: tuple[str, ...] = ()  # on old names
+    backend: str = ""
+    document: Value | None = field(default=None, compare=False, repr=False)  # for messages with a line
+
+    def backend_for(self, given: str | None) -> str:
+        """Where it runs: on the `given` backend, else the file's, else in simulation."""
+        return given or self.backend or DEFAULT
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def _flows(load: WriteBw | Permutation | Incast, fabric: Fabric, seed: int) -> l
     return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, derangement(hosts, seed), strict=True)]
 
 
-def _source_ports(planned: FlowPlan, fabric: Fabric) -> list[int]:
+def source_ports_of(planned: FlowPlan, fabric: Fabric) -> list[int]:
     """A UDP source port for each queue pair of a flow, all different, that leads it to its uplink; 0: by chance."""
     if not planned.uplinks:
         return [0] * planned.qps
@@ -197,7 +197,7 @@ class FlowLoad:
             flow = TrafficFlow(number, info, planned, *regions, attributes.path_mtu)
             self.flows.append(flow)
             flows.append(flow)
-        sports = _source_ports(planned, self._backend.fabric)
+        sports = source_ports_of(planned, self._backend.fabric)
         for sport in sports:
             queues = [context.create_cq(2 * planned.outstanding + 8) for context, *_ in ends]
             pairs = [

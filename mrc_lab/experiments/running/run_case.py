@@ -311,7 +311,7 @@ class _CaseRun:
                 tasks += [replace(task, tenant=number) for task in load.tasks(begin)]
             if isinstance(load, FlowLoad | SizedFlowLoad):
                 sized += [self._flow_record(one, running.first) for one in load.flow_records()]
-            flows += [replace(info, name=_label(running.tenant, info.name), tenant=number) for info in load.infos()]
+            flows += [replace(info, name=flow_label(running.tenant, info.name), tenant=number) for info in load.infos()]
             messages += [
                 replace(one, flow=running.first + one.flow, began=one.began - begin, time=one.time - begin)
                 for one in load.messages()
@@ -388,7 +388,7 @@ def _maker(tenant: Tenant, case: Case) -> Callable[[Tenant, Backend, int, Callab
     return collective_load if isinstance(tenant.workload, Ranks) else FlowLoad
 
 
-def _label(tenant: Tenant, flow: str) -> str:
+def flow_label(tenant: Tenant, flow: str) -> str:
     """What a tenant's flow is called."""
     return f"{tenant.name}/{flow}" if tenant.name else flow
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
-from mrc_lab.experiments.files.checks import build_fabric
+from mrc_lab.experiments.files.checks import build_fabric, check_memory
 from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from mrc_lab.experiments.running.backend import Backend
@@ -53,6 +53,11 @@ def run_experiment(
     """
     experiment = draw_faults(experiment, seed)
     check(experiment, backend, captures)
+    if backend == "scale":
+        if trace is not None or measure_all:
+            what = "event traces" if trace is not None else "a page that plays the run"
+            raise ExperimentError(f"the scale backend has no packets, so there is no {what}", "Use --backend sim.")
+        return _run_states(experiment, seed, notify, progress)
     opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}
     extents = extents_of(experiment, seed)
@@ -71,6 +76,20 @@ def run_experiment(
                 recordings[case.name] = run_case(case, running, seed, traces, captures, partly)
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
+    return recordings
+
+
+def _run_states(
+    experiment: Experiment, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]
+) -> dict[str, Recording]:
+    """Every case as states, without packets (docs/scale.md)."""
+    from mrc_lab.experiments.running.scale_case import run_scale_case
+
+    recordings: dict[str, Recording] = {}
+    for number, case in enumerate(experiment.cases, 1):
+        notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
+        partly = partial(_of_all, progress, number - 1, len(experiment.cases))
+        recordings[case.name] = run_scale_case(case, seed, notify, partly)
     return recordings
 
 
@@ -96,6 +115,8 @@ def check(experiment: Experiment, backend: str, captures: Sequence[str] = ()) ->
         raise ExperimentError(
             "links of an emulated experiment are not captured", "Use --backend sim, or 'capture' at the prompt."
         )
+    if captures and backend == "scale":
+        raise ExperimentError("the scale backend has no packets to capture", "Use --backend sim.")
     if captures:
         for case in experiment.cases:
             fabric = build_fabric(case.fabric)
@@ -104,6 +125,14 @@ def check(experiment: Experiment, backend: str, captures: Sequence[str] = ()) ->
                     fabric.link(link)
             except FabricError as error:
                 raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}--capture: {error}") from None
+    if backend == "scale":
+        from mrc_lab.experiments.files.scale_checks import check_scale
+
+        check_scale(experiment)
+    elif experiment.backend == "scale":  # otherwise that was checked when the file was read
+        for case in experiment.cases:
+            if case.document is not None:
+                check_memory(case, build_fabric(case.fabric), case.document)
     if backend == "emulation":
         from mrc_lab.experiments.running.emulated_backend import check as check_case
         from mrc_lab.experiments.running.scaling import scale_of
@@ -126,8 +155,8 @@ def extents_of(experiment: Experiment, seed: int = 1) -> dict[str, list[str]]:
 
 def warnings_of(experiment: Experiment, backend: str) -> Iterator[str]:
     """What a run of the experiment would warn about, without running it: sentences without a full stop."""
-    if backend == "sim":
-        from mrc_lab.experiments.running.simulated_backend import fitted_fabric
+    if backend in ("sim", "scale"):
+        from mrc_lab.experiments.running.fitted_fabric import fitted_fabric
 
         fabrics = ((case, fitted_fabric(case), 1.0) for case in experiment.cases)
     else:

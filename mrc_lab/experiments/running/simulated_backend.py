@@ -15,11 +15,10 @@ from mrc_common import written_files
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.verbs.context import Context
 from mrc_host.verbs_types import QpAttributes
-from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
-from mrc_lab.experiments.files.transport import fitted_settings
 from mrc_lab.experiments.running import switch_counters
+from mrc_lab.experiments.running.fitted_fabric import fitted_fabric
 from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import SIGNAL_COUNTERS, Fidelity, RerouteRecord, Samples
@@ -165,13 +164,6 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     program = None if case.p4 is None else load_program(read_program(Path(case.p4)))
     with SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing, pipeline=program) as world:
         yield SimulatedBackend(world, delay)
-
-
-def fitted_fabric(case: Case) -> Fabric:
-    """The file's fabric with the transport settings of its NICs. Raises InvalidArgumentError."""
-    fabric = build_fabric(case.fabric)
-    settings = fitted_settings(case.transport, fabric, case.fabric.delay, case.timing)
-    return replace(fabric, settings=replace(fabric.settings, transport=settings))
 
 
 def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:

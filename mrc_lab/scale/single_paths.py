@@ -1,0 +1,103 @@
+"""Queue pairs of RC: one path there, one back for the acknowledgements, and nothing but waiting where either is dead.
+
+As `mrc_host/transport/roce/requester.py` does it: when nothing is acknowledged the sender goes back after each ACK
+timeout, and goes on with the first that finds both paths working; the timeout repeats and then doubles, and after its
+retries the queue pair has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from mrc_lab.scale.link_states import LinkStates
+from mrc_lab.scale.network import DOWN, UP, Booleans, Network
+from mrc_lab.scale.streams import Streams
+
+At = Callable[[int, Callable[[int], None]], None]
+
+
+class SinglePaths:
+    """Which queue pairs of RC wait. `waits` are the ACK timeouts (ns) in a row; `failed` is told of those beyond."""
+
+    def __init__(
+        self,
+        network: Network,
+        streams: Streams,
+        waits: Sequence[int],
+        round_trip: int,
+        at: At,
+        changed: Callable[[], None],
+        failed: Callable[[int, int], None],
+    ) -> None:
+        self._network, self._streams = network, streams
+        self._at, self._changed, self._failed = at, changed, failed
+        self._timeouts = list(accumulate(waits))  # since the last acknowledgement
+        self._round_trip = round_trip
+        self._single = streams.plane >= 0
+        self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
+        self._dead = np.zeros(len(streams), dtype=bool)
+        self._carrier = np.ones(len(streams), dtype=bool)  # of the port that each sends on
+        self._turn = [0] * len(streams)
+        self.waiting = np.zeros(len(streams), dtype=bool)
+
+    def links_changed(self, states: LinkStates, now: int) -> None:
+        """Faults have changed what links do."""
+        if not self._single.any():
+            return
+        streams = self._streams
+        self._dead = self._lost(states)
+        carrier = states.carrier[streams.source, streams.plane]
+        back, self._carrier = np.flatnonzero(carrier & ~self._carrier & self.waiting), carrier
+        for stream in back.tolist():  # a NIC knows of its own ports, and need not wait for a timeout
+            self._go_on(stream)
+        for stream in np.flatnonzero(self._dead & self._streams.active & ~self.waiting).tolist():
+            self._wait(stream, now + self._round_trip)
+
+    def began(self, which: Sequence[int], now: int) -> None:
+        """Queue pairs have something to send, and wait if their paths are dead."""
+        for stream in which:
+            if self._dead[stream] and not self.waiting[stream]:
+                self._wait(stream, now)
+
+    def _lost(self, states: LinkStates) -> Booleans:
+        """Queue pairs of which a path loses everything."""
+        streams, found = self._streams, np.zeros(len(self._streams), dtype=bool)
+        silent = states.access_loss >= 1
+        access = silent[UP] | silent[DOWN]  # data and acknowledgements pass a port in both directions
+        found |= access[streams.source, streams.plane] | access[streams.destination, streams.plane]
+        for t1, near, far in ((streams.t1, self._near, self._far), (streams.back_t1, self._far, self._near)):
+            between = t1 >= 0
+            plane, number = streams.plane[between], t1[between]
+            up = states.uplink_loss[UP, plane, near[between], number] >= 1
+            down = states.uplink_loss[DOWN, plane, far[between], number] >= 1
+            found[between] |= up | down
+        return found & self._single
+
+    def _wait(self, stream: int, since: int) -> None:
+        self.waiting[stream] = True
+        self._changed()
+        self._turn[stream] += 1
+        turn = self._turn[stream]
+        self._at(since + self._timeouts[0], lambda now: self._try(stream, turn, since, 0, now))
+
+    def _go_on(self, stream: int) -> None:
+        """The sender goes back, if that is of any use."""
+        if not self._dead[stream]:
+            self.waiting[stream] = False
+            self._changed()
+
+    def _try(self, stream: int, turn: int, since: int, number: int, now: int) -> None:
+        """An ACK timeout has passed."""
+        if turn != self._turn[stream] or not self.waiting[stream]:
+            return
+        self._go_on(stream)
+        if not self.waiting[stream]:
+            return
+        if number + 1 < len(self._timeouts):
+            again = since + self._timeouts[number + 1]
+            self._at(again, lambda time: self._try(stream, turn, since, number + 1, time))
+        else:
+            self._failed(stream, now)

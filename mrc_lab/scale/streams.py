@@ -1,0 +1,137 @@
+"""The data that NICs send, as arrays: who to whom, how much is left, at what rate, and what came of it.
+
+A *stream* is all queue pairs of one MRC flow, which know the same of their paths, or one queue pair of RC. Counters are
+fractions of packets here, since rates are; whoever reports them rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mrc_lab.scale.network import Booleans, Floats, Integers
+from topologies.ideal_completion import PacketSizes
+
+SPRAYED = -1  # the plane of a stream that takes all, as MRC's do
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """A stream to be. `source` and `destination` are numbers of NICs, `flow` that of the flow it is counted in.
+
+    Its messages have `message` bytes, of which `outstanding` are under way on each of `qps` queue pairs. `plane` and
+    `t1` are the path of a queue pair of RC, `back_t1` that of its acknowledgements (a T1 of -1: none, below one T0).
+    Streams of one `group` have one rate.
+    """
+
+    source: int
+    destination: int
+    flow: int
+    group: int
+    message: int
+    outstanding: int
+    qps: int = 1
+    plane: int = SPRAYED
+    t1: int = -1
+    back_t1: int = -1
+
+
+@dataclass(slots=True)
+class Streams:
+    """All streams of a run. Rates are b/s of payload, counters packets; `left` is bytes, infinite of an endless one.
+
+    `line` is what a byte of payload takes of a link with all headers, `answer` what the acknowledgements of it take of
+    the links back. `began` is when a stream last became active, ns.
+    """
+
+    source: Integers
+    destination: Integers
+    flow: Integers
+    group: Integers
+    qps: Integers
+    plane: Integers
+    t1: Integers
+    back_t1: Integers
+    packet: Floats
+    line: Floats
+    answer: Floats
+    most: Floats
+    active: Booleans = field(init=False)
+    left: Floats = field(init=False)
+    rate: Floats = field(init=False)
+    arrived: Floats = field(init=False)  # bytes of payload
+    sent: Floats = field(init=False)
+    lost: Floats = field(init=False)
+    repeated: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.source)
+        self.active = np.zeros(count, dtype=bool)
+        for name in ("left", "rate", "arrived", "sent", "lost", "repeated"):
+            setattr(self, name, np.zeros(count))
+
+    @classmethod
+    def of(
+        cls, specs: Sequence[StreamSpec], sizes: PacketSizes, per_answer: int, round_trip: int, access: Floats
+    ) -> Streams:
+        """Streams whose packets have these `sizes`, one acknowledgement for `per_answer` bytes of payload or more.
+
+        A message is complete a `round_trip` (ns) after its last byte has left, and then another may follow it. `access`
+        are the rates of ports, by NIC and plane (b/s).
+        """
+
+        def numbers(name: str) -> Integers:
+            return np.array([getattr(spec, name) for spec in specs], dtype=np.int64)
+
+        message, plane = numbers("message"), numbers("plane")
+        together = message * numbers("qps")  # a message of each queue pair
+        packets = -(-message // sizes.mtu)
+        known = {size: _on_line(sizes, size) for size in set(message.tolist())}
+        payload = np.minimum(sizes.mtu, message)
+        answers = np.maximum(1, -(-per_answer // payload))  # packets to an acknowledgement
+        line = np.array([known[size] for size in message.tolist()]) / message
+        source, destination = numbers("source"), numbers("destination")
+        ports = np.minimum(*(_port(access, nic, plane) for nic in (source, destination)))
+        return cls(
+            source=source,
+            destination=destination,
+            flow=numbers("flow"),
+            group=numbers("group"),
+            qps=numbers("qps"),
+            plane=plane,
+            t1=numbers("t1"),
+            back_t1=numbers("back_t1"),
+            packet=message / packets,
+            line=line,
+            answer=sizes.answer / (answers * message / packets),
+            most=together * numbers("outstanding") * 8e9 / (round_trip + together * 8e9 * line / ports),
+        )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def packets(self) -> Floats:
+        """Packets a second of each stream."""
+        return self.rate / (8 * self.packet)
+
+    def lose(self, which: Integers | Booleans, packets: Floats | float) -> None:
+        """So many packets of some streams are lost and sent again."""
+        self.lost[which] += packets
+        self.repeated[which] += packets
+        self.sent[which] += packets
+        self.arrived[which] -= packets * self.packet[which]  # they took the time of others
+        self.left[which] += packets * self.packet[which]
+
+
+def _port(access: Floats, nic: Integers, plane: Integers) -> Floats:
+    """What a stream's end can carry: all ports of its NIC, or the one of its plane."""
+    found: Floats = np.where(plane < 0, access[nic].sum(axis=1), access[nic, plane])
+    return found
+
+
+def _on_line(sizes: PacketSizes, message: int) -> int:
+    """Bytes on the line of all packets of a message."""
+    full, rest = divmod(message, sizes.mtu)
+    return full * sizes.frame(sizes.mtu) + (sizes.frame(rest) if rest else 0) + sizes.first

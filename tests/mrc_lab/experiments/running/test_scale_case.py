@@ -1,0 +1,164 @@
+"""Runs of the scale backend against what ports carry and the file says; beside packets in `tests/mrc_lab/scale`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files import load_text
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
+from mrc_lab.experiments.running.run_experiment import run_experiment
+
+HEADERS = 4096 / (4096 + 142 + 24)  # of a packet, in payload
+PORT = 100e9
+FABRIC = "fabric: {hosts: 16, planes: 4, t0: 4, t1: 8, rate: 100G}\n"
+PERMUTATION = "workload: {kind: permutation, shift: 4, message: 128K, outstanding: 64}\n"
+REST = "duration: 2ms\nmeasure: {bin: 100us}\n"
+
+
+def recorded(text: str, seed: int = 1) -> Recording:
+    return run_experiment(load_text(text), "scale", seed)["only"]
+
+
+def total(recording: Recording, counter: str) -> int:
+    return int(recording.flow_samples[-1, :, FLOW_COUNTERS.index(counter)].sum())
+
+
+def test_flows_fill_the_ports_of_their_nics():
+    rates = recorded(FABRIC + PERMUTATION + REST).rates()
+    assert rates.shape == (20, 16)
+    assert rates == pytest.approx(4 * PORT * HEADERS, rel=0.006)  # acknowledgements take half a per cent
+
+
+def test_a_plane_of_one_port_less_is_lost_whole_and_back_with_the_port():
+    fault = "faults: [{kind: link_down, link: h1@p2, at: 500us, until: 1ms}]\n"
+    rates = recorded(FABRIC + PERMUTATION + REST + fault).rates()[:, 0]
+    assert rates[7] == pytest.approx(0.75 * rates[3], rel=1e-3)
+    assert rates[15] == pytest.approx(rates[3], rel=1e-3)
+
+
+def test_a_slower_port_holds_back_all_planes():
+    fault = "faults: [{kind: rate, link: h1@p2, rate: 50G, at: 500us}]\n"
+    rates = recorded(FABRIC + PERMUTATION + REST + fault).rates()[:, 0]
+    assert rates[15] == pytest.approx(0.5 * rates[3], rel=1e-2)
+
+
+def test_paths_over_a_dead_link_are_bad_for_all_that_use_it_until_probes_are_answered():
+    fault = "faults: [{kind: link_down, link: 't0-0:t1-0@p0', at: 500us, until: 1ms}]\n"
+    recording = recorded(FABRIC + PERMUTATION + REST + fault)
+    went = [record for record in recording.paths if record.new == "assumed_bad"]
+    back = [record for record in recording.paths if record.new == "good"]
+    users = {
+        number
+        for number, flow in enumerate(recording.flows)
+        if {flow.source, flow.destination} & {"h1", "h2", "h3", "h4"}
+    }
+    assert {record.flow for record in went} == {record.flow for record in back} == users
+    assert {(record.ev, record.plane) for record in went} == {(0, 0)}
+    assert min(record.time for record in back) > 1_000_000 > 520_000 > max(record.time for record in went)
+    assert recording.bad_paths == 0
+    assert total(recording, "lost") == total(recording, "retransmitted") > len(users)
+
+
+def test_a_link_that_stays_dead_leaves_its_paths_bad():
+    fault = "faults: [{kind: link_down, link: 't0-0:t1-0@p0', at: 500us}]\n"
+    recording = recorded(FABRIC + PERMUTATION + REST + fault)
+    assert recording.bad_paths == len({record.flow for record in recording.paths}) == 8
+
+
+def test_a_flow_that_begins_later_finds_out_for_itself():
+    work = "workload: {kind: write_bw, pairs: [h1>h5], start: 1ms, message: 128K}\n"
+    fault = "faults: [{kind: blackhole, switch: t1-0@p0, at: 0ns}]\n"
+    recording = recorded(FABRIC + work + REST + fault)
+    assert recording.bad_paths == 1
+    assert recording.paths[0].time > 1_000_000
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_another():
+    fault = "faults: [{kind: loss, link: 't0-*:t1-0@p*', probability: 1%, at: 0ns}]\n"
+    first, again, other = (recorded(FABRIC + PERMUTATION + REST + fault, seed) for seed in (1, 1, 2))
+    assert (first.flow_samples == again.flow_samples).all()
+    assert first.paths == again.paths
+    assert (first.flow_samples != other.flow_samples).any()
+
+
+def test_a_flow_of_a_size_ends_when_it_is_through():
+    work = "workload: {kind: write_bw, pairs: [h1>h5], message: 1M, total: 8M}\n"
+    recording = recorded(FABRIC + work + REST)
+    (flow,) = recording.flow_records
+    assert flow.time == pytest.approx(flow.ideal, rel=0.02)
+    assert len(recording.messages) == 8
+    assert total(recording, "received") == 8 << 20 >> 12
+    assert recording.end < 2_000_000
+
+
+def test_an_all_reduce_takes_what_its_ranks_send():
+    work = "workload: {kind: collective, operation: all_reduce, bytes: 16M, iterations: 2, slots: 64, chunk: 64K}\n"
+    recording = recorded(FABRIC + work + "duration: 10ms\nmeasure: {bin: 100us}\n")
+    sent = 2 * 15 / 16 * (16 << 20) * 8e9 / (4 * PORT * HEADERS)
+    assert [one.ended - one.began for one in recording.operations] == pytest.approx([sent] * 2, rel=0.03)
+    assert recording.errors == ()
+
+
+def test_a_straggler_holds_up_the_step():
+    late = ", stragglers: [{hosts: h3, slowdown: 3}]"
+    work = f"workload: {{kind: training, gradients: [1M], compute: 100us, steps: 2{late}}}\n"
+    quick, slow = (
+        recorded(FABRIC + text + "duration: 10ms\nmeasure: {bin: 100us}\n").operations
+        for text in (work.replace(late, ""), work)
+    )
+    assert [(b.ended - b.began) - (a.ended - a.began) for a, b in zip(quick, slow, strict=True)] == [200_000] * 2
+
+
+def test_a_job_that_is_not_done_says_so():
+    work = "workload: {kind: collective, operation: all_reduce, bytes: 64M, iterations: 20}\n"
+    recording = recorded(FABRIC + work + REST)
+    assert "of 20 operations were done" in recording.errors[0]
+
+
+def test_a_queue_pair_of_rc_fails_after_its_retries():
+    rc = "transport: {type: rc, attributes: {retry_count: 2, timeout: 5}}\n"
+    work = "workload: {kind: write_bw, pairs: [h1>h2], message: 128K}\n"
+    fault = "faults: [{kind: link_down, link: 'h1@p*', at: 500us}]\n"
+    recording = recorded(FABRIC + work + REST + rc + fault)
+    assert recording.errors == ("h1>h2: nothing was acknowledged after all retries",)
+    assert recording.rates()[10:].sum() == 0
+
+
+def test_more_writes_than_can_be_kept_are_left_out_and_said_so(monkeypatch):
+    monkeypatch.setattr("mrc_lab.experiments.running.scale_loads.MAX_MESSAGES", 10)
+    recording = recorded(FABRIC + PERMUTATION + REST)
+    assert recording.messages == ()
+    assert any("none is recorded" in warning for warning in recording.warnings)
+    assert recording.errors == ()
+
+
+def test_a_plane_that_comes_back_is_met_with_what_has_died_there_meanwhile():
+    faults = (
+        "faults:\n"
+        "- {kind: link_down, link: 'h[1-4]@p0', at: 200us, until: 1ms}\n"
+        "- {kind: link_down, link: 't0-0:t1-0@p0', at: 500us}\n"
+    )
+    recording = recorded(FABRIC + "workload: {kind: write_bw, pairs: [h1>h5], message: 128K}\n" + REST + faults)
+    assert recording.bad_paths == 1
+    assert recording.paths[0].time > 1_000_000
+
+
+def test_series_that_do_not_fit_are_refused_before_the_run(monkeypatch):
+    monkeypatch.setattr("mrc_lab.experiments.running.scale_case.MAX_MEMORY", 10_000)
+    with pytest.raises(ExperimentError, match="the series of 16 flows in 20 time bins take"):
+        recorded(FABRIC + PERMUTATION + REST)
+
+
+def test_there_are_no_packets_to_trace_or_to_play(tmp_path):
+    experiment = load_text(FABRIC + PERMUTATION + REST)
+    for wanted in ({"trace": tmp_path}, {"measure_all": True}, {"captures": ("h1@p0",)}):
+        with pytest.raises(ExperimentError):
+            run_experiment(experiment, "scale", 1, **wanted)
+
+
+def test_counters_never_run_backwards_by_much():
+    fault = "faults: [{kind: blackhole, switch: t1-0@p0, at: 1050us}]\n"
+    samples = recorded(FABRIC + PERMUTATION + REST + fault).flow_samples
+    assert (np.diff(samples, axis=0) >= 0).all()

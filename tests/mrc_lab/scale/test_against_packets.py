@@ -1,0 +1,244 @@
+"""The scale backend beside the packet simulation, on the same files with the same seeds, at 64 NICs.
+
+What is expected was written down first, from the rules of the transport and what ports carry (docs/scale.md): rates and
+step times within 2 %, retransmissions within 10 %, and the same paths ASSUMED_BAD where a link loses everything. Where
+packets do otherwise the test says so, with the figure, and fails once that is mended.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from mrc_lab.experiments.files import load_text
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
+from mrc_lab.experiments.running.run_experiment import run_experiment
+
+pytestmark = [pytest.mark.second_ring, pytest.mark.timeout(600)]
+
+RATE, RETRANSMISSIONS = 0.02, 0.10
+WARM = 100_000  # ns, in which windows and queues find their size
+FULL = "fabric: {hosts: 64, planes: 4, t0: 8, t1: 8, rate: 100G}\n"
+EVERYBODY = """
+workload: {kind: permutation, message: 128K, outstanding: 16}
+measure: {bin: 10us, links: no}
+"""
+HALF = """
+workload:
+  kind: permutation
+  message: 128K
+  outstanding: 16
+  hosts: ["h[1-4]", "h[9-12]", "h[17-20]", "h[25-28]", "h[33-36]", "h[41-44]", "h[49-52]", "h[57-60]"]
+measure: {bin: 10us, links: no}
+"""  # uplinks for twice what they send
+
+
+@functools.cache  # several tests look at one run
+def both(text: str, seed: int = 1) -> tuple[Recording, Recording]:
+    """Recordings of a file with packets, and without."""
+    experiment = load_text(text)
+    found = [run_experiment(experiment, backend, seed)["only"] for backend in ("sim", "scale")]
+    return found[0], found[1]
+
+
+def counted(recording: Recording, counter: str, start: int = 0) -> float:
+    """All of a counter from a time on."""
+    first = int(np.searchsorted(recording.times, start))
+    samples = recording.flow_samples[:, :, FLOW_COUNTERS.index(counter)]
+    return float((samples[-1] - samples[first]).sum())
+
+
+def throughput(recording: Recording, start: int = WARM) -> float:
+    """Payload of all flows from a time on, b/s."""
+    first = int(np.searchsorted(recording.times, start))
+    return float(recording.rates()[first:].sum(axis=1) @ np.diff(recording.times)[first:]) / float(
+        recording.times[-1] - recording.times[first]
+    )
+
+
+def bad_paths(recording: Recording, evs: set[int]) -> set[tuple[int, int]]:
+    """Flows and paths that went out of use, of those with the entropy values `evs`."""
+    return {(path.flow, path.ev) for path in recording.paths if path.new == "assumed_bad" and path.ev in evs}
+
+
+def steps(recording: Recording) -> list[int]:
+    """Times of operations."""
+    return [one.ended - one.began for one in recording.operations]
+
+
+def values(plane: int, *t1s: int) -> set[int]:
+    """The entropy values of paths over some T1s of a plane."""
+    return {plane << 10 | t1 for t1 in t1s}
+
+
+def close(ours: float, theirs: float, within: float) -> bool:
+    """Whether two values differ by less than a share of the second."""
+    return abs(ours - theirs) <= within * abs(theirs)
+
+
+CUT = "{kind: link_down, link: 't0-0:t1-0@p0', at: 150us}"
+SILENT = "{kind: blackhole, switch: 't1-3@p1', at: 150us}"
+FAULTS = {
+    "cut link": (4, CUT, "300us", values(0, 0)),
+    "cut links": (4, "{kind: link_down, link: 't0-[0-3]:t1-[0-1]@p2', at: 150us}", "300us", values(2, 0, 1)),
+    "silent T1": (4, SILENT, "300us", values(1, 3)),
+    "T1 without power": (2, "{kind: power_off, switch: 't1-3@p1', at: 150us, until: 200us}", "600us", values(1, 3)),
+    "flap": (2, "{kind: flap, link: 't0-0:t1-[0-1]@p1', down: 60us, up: 640us, at: 120us}", "1000us", values(1, 0, 1)),
+}
+
+
+def with_fault(name: str) -> tuple[Recording, Recording]:
+    """Recordings of a permutation of half of all hosts, so that uplinks are to spare, with a fault."""
+    planes, fault, duration, _ = FAULTS[name]
+    fabric = f"fabric: {{hosts: 64, planes: {planes}, t0: 8, t1: 8, rate: 100G}}\n"
+    return both(f"{fabric}{HALF}duration: {duration}\nfaults: [{fault}]\n")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_the_same_paths_out_of_use(name: str) -> None:
+    packets, ours = with_fault(name)
+    evs = FAULTS[name][3]
+    assert close(throughput(ours), throughput(packets), RATE)
+    assert bad_paths(ours, evs) == bad_paths(packets, evs) != set()
+
+
+QUEUES = "{} % fewer here: queues at ports that are full lengthen the round trip, and so the time until a loss is known"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cut link",
+        pytest.param("cut links", marks=pytest.mark.xfail(strict=True, reason=QUEUES.format(12))),
+        "silent T1",
+        "T1 without power",
+        pytest.param("flap", marks=pytest.mark.xfail(strict=True, reason=QUEUES.format(14))),
+    ],
+)
+def test_a_fault_costs_as_many_packets(name: str) -> None:
+    packets, ours = with_fault(name)
+    print(name, counted(ours, "retransmitted"), counted(packets, "retransmitted"))
+    assert counted(packets, "retransmitted") > 0
+    assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)
+
+
+@pytest.mark.parametrize("planes", [2, 4, 8])
+def test_a_permutation_that_fills_every_uplink(planes: int) -> None:
+    fabric = f"fabric: {{hosts: 64, planes: {planes}, t0: 8, t1: 8, rate: 100G}}\n"
+    packets, ours = both(f"{fabric}{EVERYBODY}duration: 250us\n")
+    assert close(throughput(ours), throughput(packets), RATE)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="6 % too much: ten packets a round trip and port leave full uplinks idle at times"
+)
+def test_a_permutation_that_fills_every_uplink_with_few_packets_under_way() -> None:
+    packets, ours = both(f"fabric: {{hosts: 64, planes: 8, t0: 8, t1: 8, rate: 25G}}\n{EVERYBODY}duration: 300us\n")
+    assert close(throughput(ours), throughput(packets), RATE)
+
+
+def test_a_cut_link_where_nothing_is_to_spare_takes_its_share_of_the_plane() -> None:
+    packets, ours = both(f"{FULL}{EVERYBODY}duration: 500us\nfaults: [{CUT}]\n")
+    assert close(throughput(ours, 350_000), throughput(packets, 350_000), RATE)  # after a dip of 100 to 200 us
+    assert bad_paths(ours, values(0, 0)) == bad_paths(packets, values(0, 0)) != set()
+
+
+def test_a_port_of_a_nic_takes_its_plane_from_the_flows_of_both_ends() -> None:
+    fault = "{kind: link_down, link: h1@p0, at: 200us, until: 300us}"
+    packets, ours = both(f"{FULL}{HALF}duration: 450us\nfaults: [{fault}]\n")
+    near = [number for number, flow in enumerate(ours.flows) if "h1" in (flow.source, flow.destination)]
+    assert len(near) == 2
+    for start, end in ((WARM, 190_000), (240_000, 290_000), (350_000, 450_000)):
+        rates = [recording.rates()[start // 10_000 : end // 10_000, near].mean() for recording in (ours, packets)]
+        assert close(*rates, RATE)
+
+
+def test_random_loss_retires_paths_and_probes_restore_them() -> None:
+    fabric = "fabric: {hosts: 64, planes: 4, t0: 8, t1: 4, rate: 50G, uplink_rate: 200G}\n"
+    fault = "{kind: loss, link: 't0-*:t1-[0-1]@p*', probability: 0.1%, at: 0ns}"
+    text = f"{fabric}{EVERYBODY}duration: 800us\nfaults: [{fault}]\n"
+    packets = run_experiment(load_text(text), "sim", 1)["only"]
+    ours = [run_experiment(load_text(text), "scale", seed)["only"] for seed in range(1, 11)]
+    assert close(throughput(ours[0]), throughput(packets), RATE)
+    for counter in ("retransmitted", "lost"):
+        mean = sum(counted(one, counter) for one in ours) / len(ours)
+        assert close(mean, counted(packets, counter), RETRANSMISSIONS)
+
+
+def test_an_incast_shares_the_port_of_its_target_and_leaves_the_victim_alone() -> None:
+    work = "workload: {kind: incast, target: h1, sources: ['h[9-24]'], victim: [h25>h2], message: 128K}\n"
+    packets, ours = both(f"{FULL}{work}duration: 1200us\nmeasure: {{bin: 20us, links: no}}\n")
+    late = 700_000  # the first windows of all sources have been sent again by then
+    assert close(throughput(ours, late), throughput(packets, late), RATE)
+    victims = [recording.rates()[late // 20_000 :, -1].mean() for recording in (ours, packets)]
+    assert close(*victims, RATE)
+
+
+def test_a_ring_whose_segments_fill_the_line() -> None:
+    work = "workload: {kind: collective, operation: all_reduce, bytes: 12M, hosts: ['h[1-16]'], slots: 16}\n"
+    packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
+    assert close(steps(ours)[0], steps(packets)[0], RATE)
+
+
+def test_a_ring_that_waits_for_chunks() -> None:
+    work = "workload: {kind: collective, operation: all_reduce, bytes: 1M, hosts: ['h[1-16]'], interleave: yes}\n"
+    packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
+    assert close(steps(ours)[0], steps(packets)[0], RATE)
+
+
+@pytest.mark.xfail(strict=True, reason="8 % faster here: of every chunk a packet waits for those of others at a switch")
+def test_a_ring_of_all_hosts_that_waits_for_chunks() -> None:
+    fabric = "fabric: {hosts: 64, planes: 4, t0: 8, t1: 8, rate: 50G}\n"
+    work = "workload: {kind: collective, operation: all_reduce, bytes: 4M, interleave: yes}\n"
+    packets, ours = both(f"{fabric}{work}duration: 5ms\nmeasure: {{links: no}}\n")
+    assert close(steps(ours)[0], steps(packets)[0], RATE)
+
+
+def test_an_all_to_all() -> None:
+    work = "workload: {kind: collective, operation: all_to_all, bytes: 64M, hosts: ['h[1-4]', 'h[9-12]']}\n"
+    packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
+    assert close(steps(ours)[0], steps(packets)[0], RATE)
+
+
+@pytest.mark.parametrize("overlap", ["yes", "no"])
+def test_training_with_stragglers_and_jitter(overlap: str) -> None:
+    work = (
+        "workload: {kind: training, gradients: [4M, 4M], compute: 200us, steps: 3, jitter: 10%, "
+        f"stragglers: [{{hosts: h3, slowdown: 1.5}}], overlap: {overlap}}}\n"
+    )
+    fabric = "fabric: {hosts: 16, planes: 4, t0: 4, t1: 4, rate: 50G}\n"
+    packets, ours = both(f"{fabric}{work}duration: 10ms\nmeasure: {{links: no}}\n")
+    assert all(close(one, other, RATE) for one, other in zip(steps(ours), steps(packets), strict=True))
+
+
+RC = """
+fabric: {hosts: 16, planes: 1, t0: 4, t1: 4, rate: 100G}
+transport: {type: rc}
+workload: {kind: permutation, shift: 4, message: 256K, outstanding: 8, uplinks: %s}
+duration: %s
+measure: {bin: 20us, links: no}
+"""
+APART = [[0], [1], [2], [3]] * 4
+TOGETHER = [[0], [0], [2], [3]] * 2 + [[0], [1], [2], [3]] * 2
+
+
+@pytest.mark.parametrize("uplinks", [APART, TOGETHER])
+def test_queue_pairs_of_rc_share_the_uplinks_that_ecmp_gives_them(uplinks: list[list[int]]) -> None:
+    packets, ours = both(RC % (uplinks, "500us"))
+    rates = [recording.rates()[5:].mean(axis=0) for recording in (ours, packets)]
+    assert all(close(*pair, 2 * RATE) for pair in zip(*rates, strict=True))
+    assert close(throughput(ours), throughput(packets), RATE)
+
+
+def test_a_queue_pair_of_rc_waits_for_its_timeout_or_for_its_own_port() -> None:
+    fault = "faults: [{kind: link_down, link: h1@p0, at: 200us, until: 400us}]\n"
+    packets, ours = both(RC % (APART, "1200us") + fault)
+    assert close(throughput(ours, 200_000), throughput(packets, 200_000), RATE)
+
+
+@pytest.mark.xfail(strict=True, reason="where uplinks are full, queues lengthen the round trip: 20 % fewer lost here")
+def test_a_silent_t1_where_nothing_is_to_spare() -> None:
+    packets, ours = both(f"{FULL}{EVERYBODY}duration: 300us\nfaults: [{SILENT}]\n")
+    assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)

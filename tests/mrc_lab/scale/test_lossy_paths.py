@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import heapq
+import random
+
+import numpy as np
+import pytest
+
+from mrc_host.config import TransportSettings
+from mrc_lab.scale.lossy_paths import LossyPaths
+
+TRIP = 10_000
+SETTINGS = TransportSettings(base_rtt=TRIP, probe_interval=10 * TRIP, probe_timeout=5 * TRIP)
+
+
+class Around:
+    """One stream with `paths` in its plane, each of a thousand packets in a million ns, and a clock."""
+
+    def __init__(self, paths: int = 4) -> None:
+        self.paths = paths
+        self.lost = 0.0
+        self.changes: list[tuple[int, bool]] = []
+        self.events: list[tuple[int, int, object]] = []
+
+    def path_rate(self, stream: int, plane: int) -> tuple[float, float]:
+        return 1e6, 2.0 * TRIP
+
+    def is_last(self, stream: int, plane: int) -> bool:
+        return self.paths == 1
+
+    def lose(self, stream: int, packets: float) -> None:
+        self.lost += packets
+
+    def note(self, stream: int, plane: int, t1: int, now: int, first_loss: int | None) -> None:
+        self.changes.append((now, first_loss is not None))
+
+    def at(self, time, call) -> None:
+        heapq.heappush(self.events, (time, len(self.events) + random.randrange(1 << 40), call))
+
+    def run(self, until: int) -> None:
+        while self.events and self.events[0][0] <= until:
+            time, _, call = heapq.heappop(self.events)
+            call(time)
+
+
+def lossy(around: Around, loss: float, resting: int = 0, seed: int = 1) -> LossyPaths:
+    paths = LossyPaths(around, SETTINGS, resting, around.at, lambda place: random.Random(f"{seed} {place}"))
+    paths.set(np.array([[0, 0, 0]]), [loss], 0)
+    paths.rates_changed(0)
+    return paths
+
+
+def test_a_loss_retires_the_path_and_probes_bring_it_back():
+    around = Around()
+    lossy(around, 0.01)
+    around.run(1_000_000)
+    went = [went for _, went in around.changes]
+    assert went[:2] == [True, False]
+    assert around.lost >= 1
+    first, back = around.changes[0][0], around.changes[1][0]
+    assert back - first >= SETTINGS.probe_successes * SETTINGS.probe_interval
+
+
+def test_each_further_failure_takes_longer_to_mend():
+    around = Around()
+    lossy(around, 0.05)
+    around.run(20_000_000)
+    times = [time for time, _ in around.changes]
+    outages = [end - start for start, end in zip(times[::2], times[1::2], strict=False)]
+    assert len(outages) >= 3
+    assert outages[2] > 1.5 * outages[0]
+
+
+def test_a_path_that_lost_no_probe_rests_where_it_may():
+    around = Around(paths=16)
+    paths = lossy(around, 0.001, resting=2)
+    around.run(100_000_000)
+    assert [went for _, went in around.changes][:2] == [True, False]
+    assert len(around.changes) % 2 == 0
+    assert paths.bad() == {}
+
+
+def test_a_path_that_rests_goes_on_losing_once_it_is_needed():
+    around = Around(paths=16)
+    paths = lossy(around, 0.01, resting=2)
+    while not any(path.resting for path in paths.paths.values()):
+        around.run(around.events[0][0])
+    lost, now = around.lost, around.changes[-1][0]
+    paths.wake(0, 0, now)
+    around.run(now + 10_000_000)
+    assert around.lost > lost
+
+
+def test_the_last_path_of_a_plane_stays_in_use_and_goes_on_losing():
+    around = Around(paths=1)
+    lossy(around, 0.01)
+    around.run(10_000_000)
+    assert around.changes == []
+    assert around.lost == pytest.approx(100, rel=0.4)  # 10,000 packets
+
+
+def test_without_loss_no_more_is_lost_and_probes_restore_it():
+    around = Around()
+    paths = lossy(around, 0.05)
+    while not around.changes:
+        around.run(around.events[0][0])
+    lost = around.lost
+    paths.set(np.empty((0, 3), dtype=np.int64), [], around.changes[0][0])
+    around.run(100_000_000)
+    assert [went for _, went in around.changes] == [True, False]
+    assert around.lost == lost
+    assert paths.paths == {}
