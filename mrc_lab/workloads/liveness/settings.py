@@ -1,0 +1,32 @@
+"""Settings of the liveness of a group's ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MS = 1_000_000
+_SPACING = 5 * _MS  # between two heartbeats of one rank: more peers get them less often, not a NIC more of them
+
+
+@dataclass(frozen=True, slots=True)
+class LivenessSettings:
+    """How ranks watch each other; all ranks of a group need the same. Times are nanoseconds.
+
+    `timeout` (10 ms to a day) is how long a peer's NIC may leave a heartbeat unanswered before its rank is lost.
+    `interval` (1 ms or more, at most half the timeout) is the time between two heartbeats to a peer; with more than
+    `interval` / 5 ms peers, 5 ms for each. The default timeout leaves a dead host less than a second, and twenty
+    heartbeats, each of which is retransmitted on other paths, before its rank is lost.
+    """
+
+    timeout: int = 800 * _MS
+    interval: int = 40 * _MS
+
+    def __post_init__(self) -> None:
+        if not 10 * _MS <= self.timeout <= 86_400_000 * _MS:
+            raise ValueError("the timeout of peers is 10 ms to a day")
+        if not _MS <= self.interval <= self.timeout // 2:
+            raise ValueError("the interval of heartbeats is 1 ms to half the timeout of peers")
+
+    def period(self, peers: int) -> int:
+        """Nanoseconds between two heartbeats to each of so many peers."""
+        return min(max(self.interval, peers * _SPACING), self.timeout // 2)
