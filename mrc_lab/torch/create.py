@@ -26,5 +26,7 @@ def create_group(given: Any, own: Any) -> MrcProcessGroup:
     options = own or GroupOptions.from_environment()
     shared = nic.acquire()
     exchange = StoreExchange(given.store, given.group_rank, given.group_size)
-    links = GroupLinks(shared.device, exchange, options.streams, str(given.group_id))
+    name = str(given.group_id)
+    links = GroupLinks(shared.device, exchange, options.streams, name, options.liveness, shared.isolated)
+    shared.groups.add(links)
     return MrcProcessGroup(shared.thread, links, given.timeout, release=shared.release)

@@ -14,17 +14,24 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
 
 from mrc_lab.torch.callback_threads import CallbackThreads
-from mrc_lab.torch.group_links import Collective, GroupFailedError, GroupLinks, Message
+from mrc_lab.torch.group_links import Collective, FailureKind, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.monitored_barrier import MonitoredBarrier
 from mrc_lab.torch.tensors import Array, Staged, reduction, stage
 from mrc_lab.torch.work import MrcWork
 from mrc_lab.workloads.collectives import Communicator
+from mrc_lab.workloads.liveness import PeerLost
 
 _EMPTY = np.empty(0, np.uint8)
 _CPU = torch.device("cpu")
+_ERRORS = {
+    FailureKind.TIMEOUT: ErrorType.TIMEOUT,
+    FailureKind.PEER: ErrorType.REMOTE_ERROR,
+    FailureKind.OWN: ErrorType.COMM_ERROR,
+}
 
 
 class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
@@ -268,6 +275,16 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def abort(self) -> None:
         """As :meth:`shutdown` without waiting for what is under way, which fails."""
         self._close(orderly=False)
+
+    def get_error(self) -> Any:
+        """Whether the group has failed: torch's ErrorType, SUCCESS if not. Waits for nothing."""
+        kind = self._links.failure_kind
+        return ErrorType.SUCCESS if kind is None else _ERRORS[kind]
+
+    @property
+    def lost(self) -> tuple[PeerLost, ...]:
+        """The ranks that are lost, as far as this one knows, with host, reason and time since their last answer."""
+        return self._links.lost
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long operations posted from now on may take that have no timeout of their own."""

@@ -112,7 +112,7 @@ class PeerMonitor:
             addresses = [[peer, str(Endpoint(pair.address))] for peer, pair in pairs.items()]
             cards: list[Any] = await exchange.gather(f"{name}/cards", {"host": device.name, "pairs": addresses})
             for peer, pair in pairs.items():
-                pair.connect(Endpoint.parse(dict(cards[peer]["pairs"])[rank]))
+                pair.connect(Endpoint.parse(dict(cards[peer]["pairs"])[rank]).qp)
             await exchange.gather(f"{name}/connected", True)
         except BaseException:
             _release(domain, queue)

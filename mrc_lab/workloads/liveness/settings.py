@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _MS = 1_000_000
+_INTERVAL = 40 * _MS
 _SPACING = 5 * _MS  # between two heartbeats of one rank: more peers get them less often, not a NIC more of them
 
 
@@ -19,13 +20,18 @@ class LivenessSettings:
     """
 
     timeout: int = 800 * _MS
-    interval: int = 40 * _MS
+    interval: int = _INTERVAL
 
     def __post_init__(self) -> None:
         if not 10 * _MS <= self.timeout <= 86_400_000 * _MS:
             raise ValueError("the timeout of peers is 10 ms to a day")
         if not _MS <= self.interval <= self.timeout // 2:
             raise ValueError("the interval of heartbeats is 1 ms to half the timeout of peers")
+
+    @classmethod
+    def with_timeout(cls, timeout: int) -> LivenessSettings:
+        """These settings with another timeout, and if that is short a shorter interval. ValueError out of range."""
+        return cls(timeout, max(_MS, min(_INTERVAL, timeout // 5)))
 
     def period(self, peers: int) -> int:
         """Nanoseconds between two heartbeats to each of so many peers."""
