@@ -31,8 +31,7 @@ class GroupOptions:
 
     @classmethod
     def from_environment(cls) -> GroupOptions:
-        """MRC, or the baseline that MRC_QP_TYPE names; as many retries as MRC_RETRY_COUNT says, and peers
-        are lost after MRC_PEER_TIMEOUT.
+        """MRC, or the baseline that MRC_QP_TYPE names; MRC_RETRY_COUNT and MRC_PEER_TIMEOUT as they say.
 
         DistBackendError for words that they cannot be.
         """

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ErrorType
 
+from mrc_lab.torch.arguments import check_count, check_fit, check_types, operator_of, own_timeout, paired, split
 from mrc_lab.torch.callback_threads import CallbackThreads
 from mrc_lab.torch.group_links import Collective, FailureKind, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
@@ -65,8 +66,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place."""
-        op = _operator(opts)
-        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
+        op = operator_of(opts)
+        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in paired(tensors)]
 
         async def operation(ranks: Communicator) -> None:
             for staged, how, factor in prepared:
@@ -83,8 +84,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place on the root alone."""
-        op, root = _operator(opts), self._root(opts)
-        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
+        op, root = operator_of(opts), self._root(opts)
+        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in paired(tensors)]
 
         async def operation(ranks: Communicator) -> None:
             for staged, how, factor in prepared:
@@ -106,8 +107,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`reduce_scatter_single`, of several."""
-        op = _operator(opts)
-        _check_fit("reduce_scatter", zip(outputs, inputs, strict=True), received=self._world)
+        op = operator_of(opts)
+        check_fit("reduce_scatter", zip(outputs, inputs, strict=True), received=self._world)
         hows = [reduction(op, tensor.dtype) for tensor in inputs]
         sent, received = stage(inputs), stage(outputs)
 
@@ -127,7 +128,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> MrcWork:
         """Combine `inputs[0][r]` over all ranks into `outputs[0]` of rank r."""
         ((output,), (parts,)) = outputs, inputs
-        _check_count("reduce_scatter", parts, self._world)
+        check_count("reduce_scatter", parts, self._world)
         together = torch.cat([part.detach().reshape(-1) for part in parts])
         return self.reduce_scatter_single(output, together, opts)
 
@@ -152,7 +153,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`all_gather_single`, of several."""
-        _check_fit("all_gather", zip(outputs, inputs, strict=True), sent=self._world)
+        check_fit("all_gather", zip(outputs, inputs, strict=True), sent=self._world)
         sent, received = stage(inputs), stage(outputs)
 
         async def operation(ranks: Communicator) -> None:
@@ -170,10 +171,10 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, by_rank: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None, result: Any = None
     ) -> MrcWork:
         """Collect every rank's list of tensors: `by_rank[r]` are those of rank r."""
-        _check_count("all_gather", by_rank, self._world)
+        check_count("all_gather", by_rank, self._world)
         for row in by_rank:
-            _check_types("all_gather", zip(row, inputs, strict=True))
-        _check_fit("all_gather", zip(by_rank[self._rank], inputs, strict=True))
+            check_types("all_gather", zip(row, inputs, strict=True))
+        check_fit("all_gather", zip(by_rank[self._rank], inputs, strict=True))
         sent = stage(inputs)
         received = [stage(row) for row in by_rank]
 
@@ -190,8 +191,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         (given,), root = stage(inputs), self._root(opts)
         places = outputs[0] if self._rank == root and outputs else []
         if self._rank == root:
-            _check_count("gather", places, self._world)
-            _check_fit("gather", ((place, inputs[0]) for place in places))
+            check_count("gather", places, self._world)
+            check_fit("gather", ((place, inputs[0]) for place in places))
         sent = [_EMPTY] * self._world
         sent[root] = given.raw
         return self._exchange("gather", sent, stage(places), outputs, opts)
@@ -201,8 +202,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         root = self._root(opts)
         parts = inputs[0] if self._rank == root and inputs else []
         if self._rank == root:
-            _check_count("scatter", parts, self._world)
-            _check_fit("scatter", ((outputs[0], part) for part in parts))
+            check_count("scatter", parts, self._world)
+            check_fit("scatter", ((outputs[0], part) for part in parts))
         sent = [one.raw for one in stage(parts)] or [_EMPTY] * self._world
         (place,) = stage(outputs)
         received: list[Staged | None] = [None] * self._world
@@ -211,8 +212,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Send `inputs[r]` to rank r; `outputs[r]` comes from there."""
-        _check_count("all_to_all", inputs, self._world)
-        _check_count("all_to_all", outputs, self._world)
+        check_count("all_to_all", inputs, self._world)
+        check_count("all_to_all", outputs, self._world)
         return self._exchange("all_to_all", [one.raw for one in stage(inputs)], stage(outputs), outputs, opts)
 
     def all_to_all_single(
@@ -224,10 +225,10 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         opts: Any = None,
     ) -> MrcWork:
         """Send a part of `given`, cut along its first dimension, to each rank; `output` gets theirs in rank order."""
-        _check_types("all_to_all", [(output, given)])
+        check_types("all_to_all", [(output, given)])
         (sent,), (place,) = stage([given]), stage([output])
-        outgoing = _split("input", sent, given, input_splits, self._world)
-        incoming = _split("output", place, output, output_splits, self._world)
+        outgoing = split("input", sent, given, input_splits, self._world)
+        incoming = split("output", place, output, output_splits, self._world)
 
         async def operation(ranks: Communicator) -> None:
             await ranks.exchange(outgoing, incoming)
@@ -392,7 +393,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._message(what, operation, tensors)
 
     def _collective(self, what: str, operation: Collective, result: Any, opts: Any) -> MrcWork:
-        timeout = _timeout(opts) or self._timeout
+        timeout = own_timeout(opts) or self._timeout
         self._sequence += 1
         return self._post(what, result, lambda: self._links.collective(operation, timeout.total_seconds()))
 
@@ -446,57 +447,3 @@ async def _gather_in_all(ranks: Communicator, given: Array, places: Sequence[Arr
     await ranks.all_gather(given, every)
     for part, place in zip(np.split(every, len(places)), places, strict=True):
         place[:] = part
-
-
-def _operator(opts: Any) -> Any:
-    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
-
-
-def _timeout(opts: Any) -> timedelta | None:
-    """The operation's own, if it has one: torch says by a negative one that it has none."""
-    given: timedelta | None = getattr(opts, "timeout", None)
-    return given if given is not None and given > timedelta(0) else None
-
-
-def _paired(tensors: list[torch.Tensor]) -> list[tuple[Staged, torch.Tensor]]:
-    return list(zip(stage(tensors), tensors, strict=True))
-
-
-def _check_count(what: str, tensors: Sequence[Any], world: int) -> None:
-    if len(tensors) != world:
-        raise ValueError(f"{what} was given {len(tensors)} tensors for {world} ranks")
-
-
-def _check_types(what: str, pairs: Any) -> None:
-    for one, other in pairs:
-        if one.dtype != other.dtype:
-            raise ValueError(f"{what} cannot move {other.dtype} to {one.dtype}")
-
-
-def _check_fit(what: str, pairs: Any, *, sent: int = 1, received: int = 1) -> None:
-    """Of each pair (output, input): equal types, and the input `sent` times as long as the output `received` times."""
-    for output, given in pairs:
-        _check_types(what, [(output, given)])
-        if sent * given.numel() != received * output.numel():
-            raise ValueError(
-                f"{what} cannot put {sent * given.numel()} elements into {received * output.numel()}: the input has"
-                f" {given.numel()}, the output {output.numel()}"
-            )
-
-
-def _split(which: str, staged: Staged, tensor: torch.Tensor, splits: Sequence[int] | None, world: int) -> list[Array]:
-    """The bytes of a tensor in parts along its first dimension, one for each rank."""
-    rows = tensor.shape[0] if tensor.dim() else 1
-    if not splits:
-        if rows % world:
-            raise ValueError(f"{rows} rows of {which} cannot be dealt out evenly to {world} ranks: give split sizes")
-        splits = [rows // world] * world
-    _check_count("all_to_all", splits, world)
-    if min(splits) < 0:
-        raise ValueError(f"the {which} split sizes {list(splits)} include a negative one")
-    if sum(splits) != rows:
-        raise ValueError(f"the {which} split sizes add up to {sum(splits)}, but the tensor has {rows} rows")
-    raw = staged.raw
-    row_bytes = raw.size // rows if rows else 0
-    ends = np.cumsum(splits) * row_bytes
-    return [raw[end - count * row_bytes : end] for end, count in zip(ends, splits, strict=True)]

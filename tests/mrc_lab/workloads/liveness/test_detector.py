@@ -1,4 +1,4 @@
-"""The detector counts only time in which it ran, and names peers whose oldest heartbeat is unanswered for the timeout."""
+"""The detector counts only time in which it ran, and names peers with a heartbeat unanswered for the timeout."""
 
 from __future__ import annotations
 
