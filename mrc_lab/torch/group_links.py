@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from mrc_host.errors import MrcError
 from mrc_host.verbs import Context
 from mrc_lab.errors import TransferError
+from mrc_lab.torch.stages import AtStage, Stage, StagedExchange, pass_stage
 from mrc_lab.torch.store_exchange import StoreExchange
 from mrc_lab.workloads.collectives import Communicator, Messages, Peers, StreamSettings
 from mrc_lab.workloads.liveness import LivenessSettings, PeerEvent, PeerLeft, PeerLost, PeerMonitor
@@ -56,11 +57,13 @@ class GroupLinks:
         name: str,
         liveness: LivenessSettings | None = None,
         isolated: Callable[[], bool] = lambda: False,
+        at_stage: AtStage = pass_stage,
     ) -> None:
         self.rank, self.world, self.name = exchange.rank, exchange.world, name
         self.failure_kind: FailureKind | None = None
         self._device = device
         self._exchange = exchange
+        self._at_stage = at_stage
         self._settings = settings
         self._liveness = liveness if exchange.world > 1 else None
         self._isolated = isolated
@@ -92,7 +95,7 @@ class GroupLinks:
         try:
             await asyncio.wait_for(self._in_turn(operation), timeout_s)
         except asyncio.TimeoutError:
-            await self._fail(f"Timed out after {timeout_s:g} s{self._missing()}", FailureKind.TIMEOUT)
+            await self._fail(f"Timed out after {timeout_s:g} s{await self.missing()}", FailureKind.TIMEOUT)
         except Exception as error:
             await self._look_for_losses(error)
             await self._fail(_reason(error), FailureKind.OWN)
@@ -102,7 +105,7 @@ class GroupLinks:
         try:
             return await asyncio.wait_for(self._with_messages(operation), timeout_s)
         except asyncio.TimeoutError:
-            raise GroupFailedError(f"Timed out after {timeout_s:g} s{self._missing()}") from None
+            raise GroupFailedError(f"Timed out after {timeout_s:g} s{await self.missing()}") from None
         except Exception as error:
             await self._look_for_losses(error)
             raise GroupFailedError(self._failure or _reason(error)) from None
@@ -125,15 +128,16 @@ class GroupLinks:
 
     async def _join(self) -> None:
         """Connect; TransferError with the group's failure if that cancels it."""
+        device, exchange, settings = self._device, StagedExchange(self._exchange, self._at_stage), self._settings
         try:
             if self._liveness is not None:
                 self._monitor = await PeerMonitor.join(
-                    self._device, self._exchange, self._liveness, self._on_peer, isolated=self._isolated
+                    device, exchange, self._liveness, self._on_peer, isolated=self._isolated
                 )
             self._collectives = await Communicator.join(
-                self._device, self._exchange, self._settings, peers=Peers.ALL, name="collectives"
+                device, exchange, settings, peers=Peers.ALL, name="collectives"
             )
-            self._messages = await Messages.join(self._device, self._exchange, self._settings, name="messages")
+            self._messages = await Messages.join(device, exchange, settings, name="messages")
         except asyncio.CancelledError:
             if self._failure is None:
                 raise
@@ -152,6 +156,7 @@ class GroupLinks:
             assert self._collectives is not None
             self._under_way = self._done + 1
             try:
+                await self._at_stage(Stage.COLLECTIVE)
                 self._check_left()
                 await operation(self._collectives)
             finally:
@@ -208,14 +213,14 @@ class GroupLinks:
             await self._collectives.close()
         raise GroupFailedError(self._failure or reason)
 
-    def _missing(self) -> str:
-        """Who has not come to the rendezvous, if that is what is waited for."""
+    async def missing(self) -> str:
+        """Who has not come to the rendezvous, if that is what is waited for; for the end of a message."""
         if self._collectives is not None:
             return ""
         first = "liveness" if self._liveness is not None and self._monitor is None else "collectives"
         try:
-            missing = self._exchange.missing(f"{first}/cards")
-        except RuntimeError:  # the store is gone
+            missing = await self._exchange.missing(f"{first}/cards")
+        except (RuntimeError, asyncio.TimeoutError):
             return "; the store of the rendezvous is gone"
         return f": no word from rank {', '.join(map(str, missing))}" if missing else ""
 

@@ -24,6 +24,7 @@ from typing import Any
 from mrc_host.errors import MrcError
 from mrc_host.verbs import CompletionQueue, Context, Endpoint, ProtectionDomain, QueuePair
 from mrc_host.verbs_types import Completion, CompletionOpcode, CompletionStatus, QpAttributes, WorkRequest, WrOpcode
+from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import Exchange
 from mrc_lab.workloads.liveness.detector import MAX_UNANSWERED, SilenceDetector
 from mrc_lab.workloads.liveness.peer_events import (
@@ -40,6 +41,7 @@ from mrc_lab.workloads.liveness.peer_events import (
 from mrc_lab.workloads.liveness.settings import LivenessSettings
 
 _SECOND = 1_000_000_000
+_CONNECT_S = 10.0  # the only time in joining in which the loss of a rank that has come is not noticed otherwise
 _REPORTS = 6  # of losses that one rank found; others learn of more when they find them themselves
 _NOTICES = _REPORTS + 2  # to one peer: these, failing and leaving
 # No congestion control, which would let data delay heartbeats; 255 retries are no limit.
@@ -101,8 +103,8 @@ class PeerMonitor:
     ) -> PeerMonitor:
         """Make a queue pair to every other rank of a group of two or more, exchange addresses under `name`, connect.
 
-        `isolated` says whether all links of the own NIC are down. If joining fails or is cancelled nothing stays on
-        the NIC.
+        `isolated` says whether all links of the own NIC are down. TransferError: a rank has come and did not connect. If joining
+        fails or is cancelled nothing stays on the NIC.
         """
         rank, others = exchange.rank, [rank for rank in range(exchange.world) if rank != exchange.rank]
         domain = device.alloc_pd()
@@ -113,7 +115,7 @@ class PeerMonitor:
             cards: list[Any] = await exchange.gather(f"{name}/cards", {"host": device.name, "pairs": addresses})
             for peer, pair in pairs.items():
                 pair.connect(Endpoint.parse(dict(cards[peer]["pairs"])[rank]).qp)
-            await exchange.gather(f"{name}/connected", True)
+            await _connected(exchange, name)
         except BaseException:
             _release(domain, queue)
             raise
@@ -251,6 +253,14 @@ class PeerMonitor:
 
     def _now(self) -> int:
         return round(self._loop.time() * _SECOND)
+
+
+async def _connected(exchange: Exchange, name: str) -> None:
+    """Wait for all ranks to connect: those that have given their addresses are about to."""
+    try:
+        await asyncio.wait_for(exchange.gather(f"{name}/connected", True), _CONNECT_S)
+    except asyncio.TimeoutError:
+        raise TransferError(f"a rank has given its addresses but did not connect within {_CONNECT_S:g} s") from None
 
 
 def _release(*parts: ProtectionDomain | CompletionQueue) -> None:
