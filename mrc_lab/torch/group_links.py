@@ -134,9 +134,7 @@ class GroupLinks:
                 self._monitor = await PeerMonitor.join(
                     device, exchange, self._liveness, self._on_peer, isolated=self._isolated
                 )
-            self._collectives = await Communicator.join(
-                device, exchange, settings, peers=Peers.ALL, name="collectives"
-            )
+            self._collectives = await Communicator.join(device, exchange, settings, peers=Peers.ALL, name="collectives")
             self._messages = await Messages.join(device, exchange, settings, name="messages")
         except asyncio.CancelledError:
             if self._failure is None:

@@ -38,6 +38,7 @@ STEPS = 6
 STEP_BYTES = 6 * 4 * SIDE * SIDE // RANKS
 SENT = 2 * STEPS * STEP_BYTES
 CHUNKS = SENT // CHUNK
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MRC_PEER_TIMEOUT": "none"}  # no heartbeats among the bytes
 UP_LINK, NIC_LINK, CUT_HOST, CUT_PLANE = "t0-0:t1-0@p0", "h2@p1", 1, 1
 PROGRAM = f"""
 import sys, time
@@ -135,8 +136,7 @@ class Ranks:
         self._output = os.fdopen(output)
         self.printed = ""
         self._processes = [
-            subprocess.Popen(words, stdout=into, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"})
-            for words in commands
+            subprocess.Popen(words, stdout=into, stderr=subprocess.STDOUT, env=ENVIRONMENT) for words in commands
         ]
         os.close(into)
 
