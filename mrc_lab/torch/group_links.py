@@ -61,6 +61,7 @@ class GroupLinks:
     ) -> None:
         self.rank, self.world, self.name = exchange.rank, exchange.world, name
         self.failure_kind: FailureKind | None = None
+        self.on_failure: Callable[[], None] = lambda: None  # called once, on the NIC's loop
         self._device = device
         self._exchange = exchange
         self._at_stage = at_stage
@@ -68,10 +69,11 @@ class GroupLinks:
         self._liveness = liveness if exchange.world > 1 else None
         self._isolated = isolated
         self._monitor: PeerMonitor | None = None
+        self._successor: Callable[[PeerEvent], None] | None = None
         self._left: list[PeerLeft] = []
         self._done = 0  # collectives
         self._under_way = 0  # number of the collective that has its turn, from 1; 0: none has
-        self._turn: asyncio.Lock | None = None
+        self._turn = asyncio.Lock()
         self._joining: asyncio.Task[None] | None = None
         self._collectives: Communicator | None = None
         self._messages: Messages | None = None
@@ -84,7 +86,6 @@ class GroupLinks:
 
     async def join(self) -> None:
         """Begin to connect to the other ranks."""
-        self._turn = asyncio.Lock()
         self._joining = asyncio.ensure_future(self._join())
 
     async def collective(self, operation: Collective, timeout_s: float) -> None:
@@ -98,7 +99,7 @@ class GroupLinks:
             await self._fail(f"Timed out after {timeout_s:g} s{await self.missing()}", FailureKind.TIMEOUT)
         except Exception as error:
             await self._look_for_losses(error)
-            await self._fail(_reason(error), FailureKind.OWN)
+            await self._fail(reason_of(error), FailureKind.OWN)
 
     async def message(self, operation: Message, timeout_s: float) -> Any:
         """Send or receive one. GroupFailedError when that fails; a wrong length costs that message alone."""
@@ -108,10 +109,11 @@ class GroupLinks:
             raise GroupFailedError(f"Timed out after {timeout_s:g} s{await self.missing()}") from None
         except Exception as error:
             await self._look_for_losses(error)
-            raise GroupFailedError(self._failure or _reason(error)) from None
+            raise GroupFailedError(self._failure or reason_of(error)) from None
 
     async def close(self, *, orderly: bool) -> None:
         """Give everything back to the NIC; with `orderly` wait a little until our last writes are acknowledged."""
+        await self._at_stage(Stage.LEAVE)
         self._failure = self._failure or "the group is destroyed"
         if self._joining is not None and not self._joining.done():
             self._joining.cancel()
@@ -141,15 +143,15 @@ class GroupLinks:
                 raise
             raise TransferError(self._failure) from None
 
-    async def _joined(self) -> None:
+    async def joined(self) -> None:
+        """Wait until all ranks are connected; TransferError or MrcError if they are not."""
         assert self._joining is not None
         await asyncio.shield(self._joining)
 
     async def _in_turn(self, operation: Collective) -> None:
-        assert self._turn is not None
         async with self._turn:
             self._check()
-            await self._joined()
+            await self.joined()
             self._check()
             assert self._collectives is not None
             self._under_way = self._done + 1
@@ -163,7 +165,7 @@ class GroupLinks:
 
     async def _with_messages(self, operation: Message) -> Any:
         self._check()
-        await self._joined()
+        await self.joined()
         self._check()
         assert self._messages is not None
         return await operation(self._messages)
@@ -176,26 +178,50 @@ class GroupLinks:
         """TransferError if a rank has left before the collective under way."""
         for left in self._left:
             if left.before(self._under_way):
-                self._give_up(str(left), FailureKind.PEER)
+                self.give_up(str(left), FailureKind.PEER)
         self._check()
 
+    def retire(self, reason: str, successor: Callable[[PeerEvent], None] | None = None) -> None:
+        """Fail what is under way or called later by `reason`, if not by an earlier one, and notify the peers.
+
+        They remain watched until :meth:`close`, for the successor.
+        """
+        self._successor = successor
+        self._failure = self._failure or reason
+        if self._monitor is not None:
+            self._monitor.report_retirement(self._done)
+        self._end()
+
+    def end_by(self, reason: str) -> None:
+        """What is called from now on fails by `reason`, whatever happened before."""
+        self._failure, self.failure_kind = reason, FailureKind.OWN
+
     def _on_peer(self, event: PeerEvent) -> None:
+        if self._successor is not None:
+            self._successor(event)
+            return
         if isinstance(event, PeerLeft):
             self._left.append(event)
             if not (self._under_way and event.before(self._under_way)):
                 return
-        self._give_up(str(event), FailureKind.PEER)
+        self.give_up(str(event), FailureKind.PEER)
 
-    def _give_up(self, reason: str, kind: FailureKind) -> None:
+    def give_up(self, reason: str, kind: FailureKind = FailureKind.PEER) -> None:
         """Keep the first reason; what is under way fails by it, and what is called later."""
         if self._failure is not None:
             return
         self._failure, self.failure_kind = reason, kind
         if self._monitor is not None and kind is not FailureKind.PEER:
             self._monitor.report_failure()
+        self._end()
+        self.on_failure()
+
+    def _end(self) -> None:
+        """What is under way fails by the failure."""
+        assert self._failure is not None
         for end in (self._collectives, self._messages):
             if end is not None:
-                end.fail(TransferError(reason))
+                end.fail(TransferError(self._failure))
         if self._joining is not None:
             self._joining.cancel()
 
@@ -206,7 +232,7 @@ class GroupLinks:
 
     async def _fail(self, reason: str, kind: FailureKind) -> NoReturn:
         """Give up for the first reason there is, and let the other ranks notice: what they write to us fails."""
-        self._give_up(reason, kind)
+        self.give_up(reason, kind)
         if self._collectives is not None:
             await self._collectives.close()
         raise GroupFailedError(self._failure or reason)
@@ -223,7 +249,7 @@ class GroupLinks:
         return f": no word from rank {', '.join(map(str, missing))}" if missing else ""
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What our own errors say; of torch's and numpy's, such as of tensors that cannot be written, also which it is."""
     own = isinstance(error, (TransferError, MrcError, ValueError))
     return str(error) if own else f"{type(error).__name__}: {error}"

@@ -23,11 +23,13 @@ class GroupOptions:
     """All ranks of a group need the same.
 
     `streams` is how data moves between two ranks (docs/collectives.md), `liveness` how ranks watch each other: with
-    None they do not.
+    None they do not. With `enable_reconfigure` the group has no members before its method `reconfigure` was called, as
+    with torch's own option of that name.
     """
 
     streams: StreamSettings = field(default_factory=StreamSettings)
     liveness: LivenessSettings | None = field(default_factory=LivenessSettings)
+    enable_reconfigure: bool = False
 
     @classmethod
     def from_environment(cls) -> GroupOptions:

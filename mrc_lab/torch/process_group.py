@@ -16,11 +16,13 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ErrorType
 
+from mrc_lab.torch.abort_hooks import AbortHooks
 from mrc_lab.torch.arguments import check_count, check_fit, check_types, operator_of, own_timeout, paired, split
 from mrc_lab.torch.callback_threads import CallbackThreads
 from mrc_lab.torch.group_links import Collective, FailureKind, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.monitored_barrier import MonitoredBarrier
+from mrc_lab.torch.reconfiguration import Reconfiguration
 from mrc_lab.torch.tensors import Array, Staged, reduction, stage
 from mrc_lab.torch.work import MrcWork
 from mrc_lab.workloads.collectives import Communicator
@@ -45,22 +47,29 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         timeout: timedelta,
         *,
         release: Callable[[], None] = lambda: None,
+        reconfiguration: Reconfiguration | None = None,
     ) -> None:
+        """With `reconfiguration` the group has no members before the first :meth:`reconfigure`."""
         super().__init__(links.rank, links.world)
-        self._rank, self._world = links.rank, links.world
         self._thread = thread
         self._links = links
+        self._reconfiguration = reconfiguration
         self._timeout = timeout
         self._release = release
         self._closed = False
         self._barriers = 0  # monitored ones
         self._sequence = 0  # collectives
         self._callbacks = CallbackThreads()
+        self._hooks = AbortHooks(self._callbacks)
         self._name, self._description = links.name, "undefined"
         # This object is its own backend (_get_backend): what asks C++ for the devices shall find them there.
         self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         self._register_backend(_CPU, dist.ProcessGroup.BackendType.CUSTOM, None)
-        thread.post(links.join)
+        links.on_failure = self._hooks.run
+        if reconfiguration is None:
+            thread.post(links.join)
+        else:
+            links.retire("the group has no members yet: call reconfigure")
 
     # Reductions
 
@@ -274,8 +283,57 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._close(orderly=True)
 
     def abort(self) -> None:
-        """As :meth:`shutdown` without waiting for what is under way, which fails."""
-        self._close(orderly=False)
+        """As :meth:`shutdown` without waiting for what is under way, which fails.
+
+        A group with `enable_reconfigure` may be reconfigured again.
+        """
+        self._hooks.run()
+        if self._reconfiguration is None or self._closed:
+            self._close(orderly=False)
+            return
+        self._call(self._links.close(orderly=False))
+
+    # Reconfiguration: mrc_lab/torch/reconfiguration.py
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """Whether the group was made with `enable_reconfigure`."""
+        return self._reconfiguration is not None
+
+    def get_reconfigure_handle(self) -> str:
+        """The handle of this process, the same for its life, which the other members need."""
+        return self._reconfigurable().handle
+
+    def reconfigure(self, opts: Any) -> MrcWork:
+        """Form a new group of the processes whose handles are in `opts.handles`, in the order of ranks.
+
+        `opts.uuid` is a number not used before, `opts.timeout` how long it may take (None: as operations). If the work
+        fails, the old group has ended as well, and another try needs another number. DistBackendError for handles that
+        cannot be, and while a reconfiguration is under way.
+        """
+        reconfiguration = self._reconfigurable()
+        try:
+            members = reconfiguration.begin(opts.uuid, opts.handles)
+        except ValueError as error:
+            raise dist.DistBackendError(f"reconfigure failed: {error}") from None
+        timeout = self._timeout if opts.timeout is None else opts.timeout
+
+        async def form() -> None:
+            links = await reconfiguration.form(self._links, members, timeout.total_seconds())
+            links.on_failure = self._hooks.run
+            self._links, self._barriers, self._sequence = links, 0, 0
+
+        return self._post("reconfigure", [], form)
+
+    supports_abort_hooks = True
+
+    def register_abort_hook(self, hook_id: int, hook: Callable[[], None]) -> None:
+        """Have `hook` called, on a thread of its own, when the group fails or is aborted."""
+        self._hooks.register(hook_id, hook)
+
+    def unregister_abort_hook(self, hook_id: int) -> None:
+        """Undo :meth:`register_abort_hook`."""
+        self._hooks.unregister(hook_id)
 
     def get_error(self) -> Any:
         """Whether the group has failed: torch's ErrorType, SUCCESS if not. Waits for nothing."""
@@ -300,6 +358,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
 
+    @property
+    def _rank(self) -> int:
+        return self._links.rank
+
+    @property
+    def _world(self) -> int:
+        return self._links.world
+
     def rank(self) -> int:
         """Number of this rank in the group."""
         return self._rank
@@ -307,6 +373,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def size(self) -> int:
         """Number of ranks."""
         return self._world
+
+    getRank, getSize = rank, size  # noqa: N815 (for C++)
 
     def name(self) -> str:
         """The backend's name."""
@@ -427,11 +495,22 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._closed:
             return
         self._closed = True
+        if self._call(self._links.close(orderly=orderly)):
+            self._release()
+
+    def _call(self, closing: Coroutine[Any, Any, None]) -> bool:
+        """Close links; False in a process that was forked, or whose loop is over: there is nothing to give back."""
         try:
-            self._thread.call(self._links.close(orderly=orderly))
-        except RuntimeError:  # of a process that was forked, or whose loop is over: nothing to give back
-            return
-        self._release()
+            self._thread.call(closing)
+        except RuntimeError:
+            closing.close()
+            return False
+        return True
+
+    def _reconfigurable(self) -> Reconfiguration:
+        if self._reconfiguration is None:
+            raise dist.DistBackendError("this group does not reconfigure: make it with enable_reconfigure=True")
+        return self._reconfiguration
 
 
 async def _gather_in_all(ranks: Communicator, given: Array, places: Sequence[Array]) -> None:

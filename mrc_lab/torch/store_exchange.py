@@ -52,6 +52,11 @@ class AsyncStore:
         with contextlib.suppress(NotImplementedError, RuntimeError, asyncio.TimeoutError):
             await asyncio.wait_for(self._run(lambda: self._store.delete_key(key)), _ANSWER_S)
 
+    async def leave_word(self, key: str, value: Any) -> None:
+        """As :meth:`set`, for others who may look; a store that is gone is not waited for."""
+        with contextlib.suppress(RuntimeError, asyncio.TimeoutError):
+            await asyncio.wait_for(self.set(key, value), _ANSWER_S)
+
     async def _run(self, call: Callable[[], Result]) -> Result:
         """Have a thread carry out `call`; a caller that is cancelled does not wait for it."""
         done: Future[Result] = Future()
@@ -100,7 +105,7 @@ class StoreExchange:
         return [strict_json.loads(text)["value"] for text in given]
 
     async def missing(self, name: str) -> list[int]:
-        """Ranks that have not given a value under `name`; RuntimeError or asyncio.TimeoutError if the store does not say."""
+        """Ranks that have not given a value under `name`. RuntimeError, asyncio.TimeoutError: the store is gone."""
 
         async def absent() -> list[int]:
             return [rank for rank in range(self.world) if not await self._store.check([self._key(name, rank)])]

@@ -43,7 +43,7 @@ from mrc_lab.workloads.liveness.settings import LivenessSettings
 _SECOND = 1_000_000_000
 _CONNECT_S = 10.0  # the only time in joining in which the loss of a rank that has come is not noticed otherwise
 _REPORTS = 6  # of losses that one rank found; others learn of more when they find them themselves
-_NOTICES = _REPORTS + 2  # to one peer: these, failing and leaving
+_NOTICES = _REPORTS + 3  # to one peer: these, failing, retiring and leaving
 # No congestion control, which would let data delay heartbeats; 255 retries are no limit.
 _ATTRIBUTES = QpAttributes(retry_count=255, congestion_window=1 << 16)
 
@@ -103,8 +103,8 @@ class PeerMonitor:
     ) -> PeerMonitor:
         """Make a queue pair to every other rank of a group of two or more, exchange addresses under `name`, connect.
 
-        `isolated` says whether all links of the own NIC are down. TransferError: a rank has come and did not connect. If joining
-        fails or is cancelled nothing stays on the NIC.
+        `isolated` says whether all links of the own NIC are down. TransferError: a rank has come and did not connect.
+        If joining fails or is cancelled nothing stays on the NIC.
         """
         rank, others = exchange.rank, [rank for rank in range(exchange.world) if rank != exchange.rank]
         domain = device.alloc_pd()
@@ -139,6 +139,10 @@ class PeerMonitor:
     def report_failure(self) -> None:
         """Notify all peers that this rank has given up the group."""
         self._notify(Notice.FAILED.pack())
+
+    def report_retirement(self, operations: int) -> None:
+        """Notify all peers that this rank takes part in no operation after so many; they go on to watch each other."""
+        self._notify(Notice.RETIRED.pack(operations))
 
     async def leave(self, operations: int, within_s: float) -> None:
         """Notify all peers that this rank leaves after so many operations, wait for their NICs, and close."""
@@ -220,9 +224,10 @@ class PeerMonitor:
             return  # of a later version
         kind, value = notice
         host = self._peers[sender].host
-        if kind is Notice.LEFT:
-            self._detector.forget(sender)
-            self._left.add(sender)
+        if kind in (Notice.LEFT, Notice.RETIRED):
+            if kind is Notice.LEFT:
+                self._detector.forget(sender)
+                self._left.add(sender)
             self._on_event(PeerLeft(sender, host, value))
         elif kind is Notice.FAILED:
             self._on_event(PeerFailed(sender, host))

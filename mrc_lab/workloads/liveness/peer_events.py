@@ -43,7 +43,7 @@ class PeerLost:
 
 @dataclass(frozen=True, slots=True)
 class PeerLeft:
-    """A rank has left the group in order, after so many collective operations (modulo 2**24)."""
+    """A rank has left the group in order, or is about to, after so many collective operations (modulo 2**24)."""
 
     rank: int
     host: str
@@ -79,6 +79,7 @@ class Notice(enum.IntEnum):
     GONE = 3  # a rank
     SILENT = 4  # a rank
     ISOLATED = 5  # a rank
+    RETIRED = 6  # the number of operations; the rank is watched until it has left
 
     def pack(self, value: int = 0) -> int:
         """The immediate value."""
