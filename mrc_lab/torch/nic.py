@@ -75,7 +75,7 @@ class SharedNic:
 
     async def _leave_groups(self) -> None:
         """Those that are closed already have left."""
-        await asyncio.gather(*(links.close(orderly=False) for links in self.groups), return_exceptions=True)
+        await asyncio.gather(*(links.close(orderly=False) for links in tuple(self.groups)), return_exceptions=True)
 
 
 def acquire() -> SharedNic:

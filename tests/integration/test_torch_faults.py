@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.fabric.emulation import EmulatedWorld, running
-from mrc_lab.torch_jobs.launch import Rank, variables
 from tests.integration.names import own
+from tests.integration.torch_job import Job
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
-from topologies.emulation import cleanup, host_environment, namespaces
+from topologies.emulation import cleanup
 from topologies.faults.flap import Flap
 from topologies.faults.loss import Loss
 from topologies.faults.power_off import PowerOff
@@ -32,7 +30,6 @@ pytestmark = [
 ]
 
 RANKS = 4
-SECOND = 1_000_000_000
 # Rank 0 prints how far the sums are; every rank prints what ends them, and when its peers are all known to be lost.
 PROGRAM = """
 import sys, time, torch, torch.distributed as dist
@@ -64,60 +61,9 @@ def world() -> Iterator[EmulatedWorld]:
         cleanup.clean(name, force=True)
 
 
-class Job:
-    """A rank in each host; what each prints goes to a file."""
-
-    def __init__(self, world: EmulatedWorld, folder: Path, losses: int) -> None:
-        script = folder / "job.py"
-        script.write_text(PROGRAM)
-        shells = world.emulation.run.shells()
-        self.hosts = list(world.fabric.nic_names)
-        ranks = [Rank(host, shells[host].pid) for host in self.hosts]
-        self.outputs = [folder / f"rank{number}" for number in range(RANKS)]
-        self.processes = []
-        for number, rank in enumerate(ranks):
-            with self.outputs[number].open("w") as output:
-                self.processes.append(
-                    subprocess.Popen(
-                        [*namespaces.enter_host(rank.shell), sys.executable, str(script), str(losses)],
-                        env={
-                            **os.environ,
-                            **host_environment.variables(world.emulation.run, rank.host),
-                            **variables(ranks, number, 29500),
-                        },
-                        stdin=subprocess.PIPE,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                    )
-                )
-
-    def lines(self, number: int, word: str) -> list[str]:
-        """Whole lines that a rank printed with this word at the beginning."""
-        printed = self.outputs[number].read_text()
-        return [line for line in printed[: printed.rfind("\n") + 1].splitlines() if line.startswith(word)]
-
-    def sums(self) -> int:
-        return len(self.lines(0, "sum"))
-
-    def go_on(self, count: int = 20) -> None:
-        """Until the ranks have done as many more sums."""
-        before = self.sums()
-        until(lambda: self.sums() >= before + count, "the sums to go on")
-
-    def failures(self) -> list[str]:
-        return [line for number in range(RANKS) for line in self.lines(number, "failed")]
-
-    def end(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-            assert process.stdin is not None
-            process.stdin.close()
-
-
 @pytest.fixture
 def job(world: EmulatedWorld, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    job = Job(world, tmp_path, getattr(request, "param", 1))
+    job = Job(world, tmp_path, PROGRAM, str(getattr(request, "param", 1)))
     try:
         job.go_on(3)
         yield job
@@ -147,7 +93,7 @@ def test_no_rank_is_lost_by_a_pause_a_dark_plane_loss_or_a_flapping_port(world: 
             for record in records:
                 controller.clear(record.id)
             job.go_on(5)
-    assert job.failures() == []
+    assert not any(job.lines(number, "failed") for number in range(RANKS))
 
 
 @pytest.mark.timeout(120)

@@ -239,6 +239,7 @@ class PeerMonitor:
     def _loss(self, rank: int, reason: LossReason, reporter: int | None = None) -> PeerLost:
         if rank == self.rank:
             return PeerLost(rank, self.host, reason, 0, reporter)
+        self._detector.advance(self._now())
         return PeerLost(rank, self._peers[rank].host, reason, self._detector.silence(rank), reporter)
 
     def _lose(self, loss: PeerLost) -> None:
