@@ -70,11 +70,12 @@ class GroupLinks:
         self._isolated = isolated
         self._monitor: PeerMonitor | None = None
         self._successor: Callable[[PeerEvent], None] | None = None
-        self._left: list[PeerLeft] = []
+        self._left: dict[int, PeerLeft] = {}  # by rank
         self._done = 0  # collectives
         self._under_way = 0  # number of the collective that has its turn, from 1; 0: none has
         self._turn = asyncio.Lock()
         self._joining: asyncio.Task[None] | None = None
+        self._watching = asyncio.Event()  # from when on the peers are watched, if they are at all
         self._collectives: Communicator | None = None
         self._messages: Messages | None = None
         self._failure: str | None = None
@@ -111,10 +112,10 @@ class GroupLinks:
             await self._look_for_losses(error)
             raise GroupFailedError(self._failure or reason_of(error)) from None
 
-    async def close(self, *, orderly: bool) -> None:
+    async def close(self, *, orderly: bool, reason: str = "the group is destroyed") -> None:
         """Give everything back to the NIC; with `orderly` wait a little until our last writes are acknowledged."""
         await self._at_stage(Stage.LEAVE)
-        self._failure = self._failure or "the group is destroyed"
+        self._failure = self._failure or reason
         if self._joining is not None and not self._joining.done():
             self._joining.cancel()
             with contextlib.suppress(asyncio.CancelledError, TransferError):
@@ -123,10 +124,16 @@ class GroupLinks:
         if orderly:
             with contextlib.suppress(TransferError, MrcError, asyncio.TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*(end.drain() for end in ends)), _DRAIN_S)
+        await self.say_goodbye()
         if self._monitor is not None:
-            await self._monitor.leave(self._done, _GOODBYE_S)
+            await self._monitor.close()
         for end in ends:
             await end.close()
+
+    async def say_goodbye(self) -> None:
+        """Notify the peers that this rank leaves, so that they do not take it for lost."""
+        if self._monitor is not None:
+            await self._monitor.say_goodbye(self._done, _GOODBYE_S)
 
     async def _join(self) -> None:
         """Connect; TransferError with the group's failure if that cancels it."""
@@ -136,12 +143,22 @@ class GroupLinks:
                 self._monitor = await PeerMonitor.join(
                     device, exchange, self._liveness, self._on_peer, isolated=self._isolated
                 )
+            self._watching.set()
             self._collectives = await Communicator.join(device, exchange, settings, peers=Peers.ALL, name="collectives")
             self._messages = await Messages.join(device, exchange, settings, name="messages")
         except asyncio.CancelledError:
             if self._failure is None:
                 raise
             raise TransferError(self._failure) from None
+
+    async def watching(self, within_s: float) -> None:
+        """Wait until the peers are watched, or joining has ended; TransferError if neither is so in time."""
+        assert self._joining is not None
+        waiting = asyncio.ensure_future(self._watching.wait())
+        await asyncio.wait((self._joining, waiting), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not (self._watching.is_set() or self._joining.done()):
+            raise TransferError(f"a member did not come within {within_s:g} s after it had called")
 
     async def joined(self) -> None:
         """Wait until all ranks are connected; TransferError or MrcError if they are not."""
@@ -176,7 +193,7 @@ class GroupLinks:
 
     def _check_left(self) -> None:
         """TransferError if a rank has left before the collective under way."""
-        for left in self._left:
+        for left in self._left.values():
             if left.before(self._under_way):
                 self.give_up(str(left), FailureKind.PEER)
         self._check()
@@ -184,11 +201,11 @@ class GroupLinks:
     def retire(self, reason: str, successor: Callable[[PeerEvent], None] | None = None) -> None:
         """Fail what is under way or called later by `reason`, if not by an earlier one, and notify the peers.
 
-        They remain watched until :meth:`close`, for the successor.
+        They remain watched until :meth:`close`, for the successor, which may be another one later.
         """
-        self._successor = successor
+        first, self._successor = self._successor is None, successor
         self._failure = self._failure or reason
-        if self._monitor is not None:
+        if first and self._monitor is not None:
             self._monitor.report_retirement(self._done)
         self._end()
 
@@ -201,7 +218,7 @@ class GroupLinks:
             self._successor(event)
             return
         if isinstance(event, PeerLeft):
-            self._left.append(event)
+            self._left[event.rank] = event
             if not (self._under_way and event.before(self._under_way)):
                 return
         self.give_up(str(event), FailureKind.PEER)

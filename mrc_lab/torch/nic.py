@@ -68,14 +68,14 @@ class SharedNic:
         if self.process != os.getpid():
             return  # a forked process has neither the thread nor the right to say goodbye
         with contextlib.suppress(RuntimeError, FutureTimeoutError):
-            self.thread.call(self._leave_groups(), _GOODBYE_S)
+            self.thread.call(self._say_goodbye(), _GOODBYE_S)
         self.thread.stop()
         with contextlib.suppress(MrcError):
             self.device.close()
 
-    async def _leave_groups(self) -> None:
-        """Those that are closed already have left."""
-        await asyncio.gather(*(links.close(orderly=False) for links in tuple(self.groups)), return_exceptions=True)
+    async def _say_goodbye(self) -> None:
+        """For all groups that were not destroyed."""
+        await asyncio.gather(*(links.say_goodbye() for links in tuple(self.groups)), return_exceptions=True)
 
 
 def acquire() -> SharedNic:

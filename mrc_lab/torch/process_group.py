@@ -291,7 +291,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._reconfiguration is None or self._closed:
             self._close(orderly=False)
             return
-        self._call(self._links.close(orderly=False))
+        self._call(self._links.close(orderly=False, reason="the group was aborted: reconfigure it"))
 
     # Reconfiguration: mrc_lab/torch/reconfiguration.py
 

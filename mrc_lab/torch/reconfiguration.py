@@ -17,16 +17,16 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mrc_common import strict_json
 from mrc_lab.errors import TransferError
-from mrc_lab.torch.group_links import GroupFailedError, GroupLinks, reason_of
+from mrc_lab.torch.group_links import FailureKind, GroupFailedError, GroupLinks, reason_of
 from mrc_lab.torch.stages import AtStage, Stage, pass_stage
 from mrc_lab.torch.store_exchange import AsyncStore
-from mrc_lab.workloads.liveness import LossReason, PeerEvent, PeerLost
+from mrc_lab.workloads.liveness import CONNECT_S, LossReason, PeerEvent, PeerLost
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.002, 0.1
 _RETURN_S = 10.0  # within which a member whose NIC is silent has to call, as one whose links come back does
@@ -106,39 +106,44 @@ class Reconfiguration:
         return members
 
     async def form(self, old: GroupLinks, members: Membership, timeout_s: float) -> GroupLinks:
-        """End the old group and join the new one. GroupFailedError: there is none, and the old one has ended too."""
-        losses = {self._members.handles[loss.rank]: loss for loss in old.lost} if self._members is not None else {}
-        forming = _Forming(members, losses)
-        former = self._members
-        self._members = None
+        """End the old group and join the new one. GroupFailedError: there is none, and the old one has ended too.
+
+        Its peers are watched until a new one is there, so that another try learns who is lost.
+        """
+        former = self._members.handles if self._members is not None else ()
+        forming = _Forming(members, former, {former[loss.rank]: loss for loss in old.lost if former})
         try:
-            return await asyncio.wait_for(self._form(old, former, forming), timeout_s)
+            links = await asyncio.wait_for(self._form(old, forming), timeout_s)
         except asyncio.TimeoutError:
             reason = f"Timed out after {timeout_s:g} s{await forming.waits_for()}"
         except Exception as error:
             reason = reason_of(error)
+        else:
+            self._members = members
+            await old.close(orderly=False)
+            return links
         finally:
             self._under_way = False
-            await old.close(orderly=False)
         old.end_by(f"the group has no members, as its reconfiguration failed: {reason}")
         await self._store.leave_word(_key(members, members.own), {"failed": reason})
         raise GroupFailedError(reason)
 
-    async def _form(self, old: GroupLinks, former: Membership | None, forming: _Forming) -> GroupLinks:
+    async def _form(self, old: GroupLinks, forming: _Forming) -> GroupLinks:
         members = forming.members
         await self._at_stage(Stage.RETIRE)
-        old.retire("the group is being reconfigured", lambda event: forming.old_peer(event, former))
+        old.retire("the group is being reconfigured", forming.old_peer)
         await self._at_stage(Stage.ROLL_CALL)
         await self._call_roll(forming)
         name = f"reconfigure/{members.uuid}/{members.digest}/"
         links = forming.links = self._new_links(name, members.rank, len(members.handles))
         try:
             await links.join()
+            await links.watching(CONNECT_S)
             await links.joined()
         except BaseException:
+            links.give_up("it could not join", FailureKind.OWN)  # as the others shall not wait for this rank
             await links.close(orderly=False)
             raise
-        self._members = members
         return links
 
     async def _call_roll(self, forming: _Forming) -> None:
@@ -159,19 +164,23 @@ class Reconfiguration:
 
 
 class _Forming:
-    """A generation that is being formed: who has not called yet, and which members the old group's NICs miss."""
+    """A generation that is being formed: who has not called yet, and which members the old group's NICs miss.
 
-    def __init__(self, members: Membership, losses: dict[str, PeerLost]) -> None:
+    `former` are the handles of the old group in rank order, `losses` those of its losses that are known already.
+    """
+
+    def __init__(self, members: Membership, former: Sequence[str], losses: dict[str, PeerLost]) -> None:
         self.members = members
+        self._former = former
         self.absent = [handle for handle in members.handles if handle != members.own]
         self.links: GroupLinks | None = None
         self._losses = losses
 
-    def old_peer(self, event: PeerEvent, former: Membership | None) -> None:
+    def old_peer(self, event: PeerEvent) -> None:
         """Something has happened to a rank of the old group, meanwhile."""
-        if not isinstance(event, PeerLost) or former is None:
+        if not isinstance(event, PeerLost):
             return
-        handle = former.handles[event.rank]
+        handle = self._former[event.rank]
         self._losses[handle] = event
         if self.links is not None and handle in self.members.handles:
             self.links.give_up(self._words(handle))

@@ -2,6 +2,15 @@
 
 from mrc_lab.workloads.liveness.monitor import PeerMonitor
 from mrc_lab.workloads.liveness.peer_events import LossReason, PeerEvent, PeerFailed, PeerLeft, PeerLost
-from mrc_lab.workloads.liveness.settings import LivenessSettings
+from mrc_lab.workloads.liveness.settings import CONNECT_S, LivenessSettings
 
-__all__ = ["LivenessSettings", "LossReason", "PeerEvent", "PeerFailed", "PeerLeft", "PeerLost", "PeerMonitor"]
+__all__ = [
+    "CONNECT_S",
+    "LivenessSettings",
+    "LossReason",
+    "PeerEvent",
+    "PeerFailed",
+    "PeerLeft",
+    "PeerLost",
+    "PeerMonitor",
+]

@@ -38,10 +38,9 @@ from mrc_lab.workloads.liveness.peer_events import (
     loss_notice,
     parse_notice,
 )
-from mrc_lab.workloads.liveness.settings import LivenessSettings
+from mrc_lab.workloads.liveness.settings import CONNECT_S, LivenessSettings
 
 _SECOND = 1_000_000_000
-_CONNECT_S = 10.0  # the only time in joining in which the loss of a rank that has come is not noticed otherwise
 _REPORTS = 6  # of losses that one rank found; others learn of more when they find them themselves
 _NOTICES = _REPORTS + 3  # to one peer: these, failing, retiring and leaving
 # No congestion control, which would let data delay heartbeats; 255 retries are no limit.
@@ -144,14 +143,13 @@ class PeerMonitor:
         """Notify all peers that this rank takes part in no operation after so many; they go on to watch each other."""
         self._notify(Notice.RETIRED.pack(operations))
 
-    async def leave(self, operations: int, within_s: float) -> None:
-        """Notify all peers that this rank leaves after so many operations, wait for their NICs, and close."""
+    async def say_goodbye(self, operations: int, within_s: float) -> None:
+        """Notify all peers that this rank leaves after so many operations, and wait for their NICs' answers."""
         if not self._closed:
             self._notify(Notice.LEFT.pack(operations))
             deadline = self._loop.time() + within_s
             while self._notices_unanswered() and self.failure is None and self._loop.time() < deadline:
                 await asyncio.sleep(min(0.001, within_s))
-        await self.close()
 
     async def close(self) -> None:
         """Give everything back to the NIC. Closing twice does nothing."""
@@ -264,9 +262,9 @@ class PeerMonitor:
 async def _connected(exchange: Exchange, name: str) -> None:
     """Wait for all ranks to connect: those that have given their addresses are about to."""
     try:
-        await asyncio.wait_for(exchange.gather(f"{name}/connected", True), _CONNECT_S)
+        await asyncio.wait_for(exchange.gather(f"{name}/connected", True), CONNECT_S)
     except asyncio.TimeoutError:
-        raise TransferError(f"a rank has given its addresses but did not connect within {_CONNECT_S:g} s") from None
+        raise TransferError(f"a rank has given its addresses but did not connect within {CONNECT_S:g} s") from None
 
 
 def _release(*parts: ProtectionDomain | CompletionQueue) -> None:

@@ -14,8 +14,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ErrorType
 
+from mrc_lab.torch import reconfiguration
 from mrc_lab.torch.reconfiguration import Membership, new_handle
 from mrc_lab.torch.stages import Stage
+from mrc_lab.workloads.liveness import monitor
 from tests.mrc_lab.torch.processes import Options, Processes
 from tests.mrc_lab.torch.ranks import Ranks
 from tests.waiting import until
@@ -298,6 +300,42 @@ def test_an_ordinary_group_does_not_reconfigure() -> None:
 def test_a_set_of_handles_gives_all_members_the_same_order() -> None:
     one, other = new_handle("h1"), new_handle("h2")
     assert Membership.of(1, {one, other}, one).handles == Membership.of(1, {other, one}, other).handles
+
+
+JOINING = [stage for stage in Stage if "/" in stage.value]
+
+
+@FAILS
+@pytest.mark.parametrize("stage", JOINING, ids=lambda stage: stage.name.lower())
+def test_a_newcomer_that_is_lost_while_it_joins_ends_the_others_in_time_and_they_go_on(
+    stage: Stage, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No queue pair leads to it before it has connected: until then there is a bound of its own."""
+    for module in (reconfiguration, monitor):
+        monkeypatch.setattr(module, "CONNECT_S", 1.0)
+    with Processes(2, timeout_s=NEVER_S if how == "kill" else 2.5) as processes:
+        a, b = processes.all
+        processes.form([a, b])
+        comes = processes.start()
+        comes.at = (stage, how)
+        works = processes.reconfigure([a, comes, b])
+        assert ended_badly(works[0])
+        assert ended_badly(works[2])
+        assert comes.reached
+        processes.form([b, a])
+
+
+def test_a_second_try_still_knows_who_was_lost_during_the_first() -> None:
+    with Processes(3, timeout_s=NEVER_S) as processes:
+        a, b, c = processes.all
+        processes.form([a, b, c])
+        everyone = [each.handle for each in (a, b, c)]
+        works = [a.group.reconfigure(Options(1, everyone)), b.group.reconfigure(Options(1, everyone[:2]))]
+        assert all(ended_badly(work) for work in works)
+        processes.kill(c)
+        for work in [each.group.reconfigure(Options(2, everyone)) for each in (a, b)]:
+            assert "rank 2 (h3) is lost: its process has ended" in failure(work)
+        processes.form([a, b])
 
 
 @FAILS

@@ -174,14 +174,15 @@ def test_all_links_down_for_less_than_the_timeout_loses_no_rank() -> None:
 
 def test_a_rank_that_leaves_is_not_lost_and_says_how_many_operations_it_has_done() -> None:
     async def scenario(group: Group) -> None:
-        await group.monitors[0].leave(17, 0.2)
+        await group.monitors[0].say_goodbye(17, 0.2)
+        await group.monitors[0].close()
         await after(3 * SETTINGS.timeout)
         for rank in (1, 2, 3):
             ((_, event),) = group.events[rank]
             assert event == PeerLeft(0, "h1", 17)
             assert (event.before(17), event.before(18)) == (False, True)
         await group.monitors[0].close()
-        await group.monitors[0].leave(17, 0.2)
+        await group.monitors[0].say_goodbye(17, 0.2)
 
     run(scenario)
 
@@ -213,7 +214,7 @@ def test_leaving_does_not_wait_for_a_peer_that_is_gone_longer_than_it_may() -> N
         for plane in range(2):
             group.world.faults.port_down("h2", plane)
         began = group.world.now
-        await group.monitors[0].leave(0, 0.1)
+        await group.monitors[0].say_goodbye(0, 0.1)
         assert group.world.now - began <= 102 * MS
 
     run(scenario)
