@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from mrc_lab.torch.stages import Stage
 from mrc_lab.workloads.liveness import monitor
 from tests.mrc_lab.torch.processes import Options, Processes
 from tests.mrc_lab.torch.ranks import Ranks
+from tests.seeds import SEED
 from tests.waiting import until
 
 NEVER_S = 1e9  # half a lifetime
@@ -300,6 +302,35 @@ def test_an_ordinary_group_does_not_reconfigure() -> None:
 def test_a_set_of_handles_gives_all_members_the_same_order() -> None:
     one, other = new_handle("h1"), new_handle("h2")
     assert Membership.of(1, {one, other}, one).handles == Membership.of(1, {other, one}, other).handles
+
+
+def test_random_losses_at_random_stages_end_in_time_and_the_others_go_on() -> None:
+    draw = random.Random(SEED)
+    print("seed", SEED)
+    for _ in range(30):
+        how = draw.choice(("kill", "stop"))
+        with Processes(draw.randrange(3, 6), timeout_s=NEVER_S if how == "kill" else 1.5) as processes:
+            members = processes.all[:]
+            processes.form(members)
+            victims = draw.sample(members, draw.choice((1, 2)))
+            for victim in victims:
+                victim.at = (draw.choice(list(Stage)), how)
+            called = draw.sample(members, len(members))
+            if draw.random() < 0.2:
+                works = [each.group.allreduce([torch.ones(1000)]) for each in called]
+            else:
+                works = processes.reconfigure(called)
+            print([(victim.number, victim.at) for victim in victims])
+            for process, work in zip(called, works, strict=True):
+                if process not in victims:
+                    ended_badly(work)
+            for victim in victims:
+                victim.at = None  # whatever has ended the operation before the victim's stage
+            for process, work in zip(called, works, strict=True):
+                if not process.reached:
+                    ended_badly(work)
+            others = [each for each in members if not each.reached]
+            processes.form(draw.sample(others, len(others)))
 
 
 JOINING = [stage for stage in Stage if "/" in stage.value]

@@ -231,6 +231,23 @@ def test_unknown_notices_and_reports_of_unknown_ranks_are_ignored() -> None:
     run(scenario)
 
 
+def test_late_packets_of_an_old_group_do_not_reach_a_new_one_on_the_same_nics() -> None:
+    async def scenario(group: Group) -> None:
+        for rank in (0, 1):
+            group.world.faults.delay(f"h{rank + 1}@p*", 15 * MS)
+        await after(200 * MS)
+        for _ in range(5):
+            await after(SETTINGS.interval + 10 * MS)  # heartbeats of the old group are under way
+            for monitor in group.monitors:
+                await monitor.close()  # without a word, as a process that is killed
+            again = await Group.join(group.world)
+            await after(SETTINGS.timeout)
+            assert not any(again.events)
+            group.monitors = again.monitors
+
+    run(scenario)
+
+
 def test_nothing_stays_on_the_nic() -> None:
     async def scenario(group: Group) -> None:
         assert group.contexts[0].hw_counters()["queue_pairs"] == 3
