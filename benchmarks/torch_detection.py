@@ -2,7 +2,8 @@
 
 Four hosts, two planes. A rank is killed, or all links of its host's NIC are cut, while the others wait for it in a
 collective (`waiting`) or all exchange sums without a pause (`busy`). The time of the error is that at which the waiting
-thread of a rank has it. Both clocks are the machine's monotonic one.
+thread of a rank has it. Both clocks are the machine's monotonic one. A killed process closes its socket to the agent
+only after it has given back its memory; how long it took to end is measured beside (`exit`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def measure() -> Iterator[Measurement]:
         with running(fabric) as world:
             rounds = Rounds(world, script)
             for what in ("waiting", "busy"):
-                yield from _summary(f"killed_rank_{what}", [t for _ in range(KILLS) for t in rounds.kill(what)])
+                name = f"killed_rank_{what}"
+                yield from _summary(name, [t for _ in range(KILLS) for t in rounds.kill(what)])
+                yield Measurement(f"torch_detection_{name}_exit_median", statistics.median(rounds.exits_ms), "ms")
             yield from _summary("dead_host", [t for _ in range(CUTS) for t in rounds.cut()])
     finally:
         script.unlink()
@@ -66,14 +69,20 @@ class Rounds:
 
     def __init__(self, world: EmulatedWorld, script: Path) -> None:
         self._world, self._script, self._port = world, script, FIRST_PORT
+        self.exits_ms: list[float] = []  # how long killed processes took to end, in rounds of the last kind
+        self._what = ""
         shells = world.emulation.run.shells()
         self._ranks = [Rank(name, shells[name].pid) for name in world.fabric.nic_names]
 
     def kill(self, what: str) -> list[float]:
         """A rank is killed."""
+        if what != self._what:
+            self._what, self.exits_ms = what, []
         processes = self._start(what)
         began = time.monotonic_ns()
         processes[VICTIM].send_signal(signal.SIGKILL)
+        processes[VICTIM].wait()
+        self.exits_ms.append((time.monotonic_ns() - began) / 1e6)
         return self._times(processes, began)
 
     def cut(self) -> list[float]:

@@ -88,6 +88,7 @@ class GroupLinks:
     async def join(self) -> None:
         """Begin to connect to the other ranks."""
         self._joining = asyncio.ensure_future(self._join())
+        self._joining.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody asks for it
 
     async def collective(self, operation: Collective, timeout_s: float) -> None:
         """Carry out one in its turn. GroupFailedError when it fails or takes too long; then all later ones do.
@@ -131,8 +132,10 @@ class GroupLinks:
             await end.close()
 
     async def say_goodbye(self) -> None:
-        """Notify the peers that this rank leaves, so that they do not take it for lost."""
+        """Notify the peers that this rank leaves, so that they do not take it for lost, nor wait for it to join."""
         if self._monitor is not None:
+            if self._messages is None:
+                self._monitor.report_failure()
             await self._monitor.say_goodbye(self._done, _GOODBYE_S)
 
     async def _join(self) -> None:

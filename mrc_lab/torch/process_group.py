@@ -19,6 +19,7 @@ from torch._C._distributed_c10d import ErrorType
 from mrc_lab.torch.abort_hooks import AbortHooks
 from mrc_lab.torch.arguments import check_count, check_fit, check_types, operator_of, own_timeout, paired, split
 from mrc_lab.torch.callback_threads import CallbackThreads
+from mrc_lab.torch.gather_in_all import gather_in_all
 from mrc_lab.torch.group_links import Collective, FailureKind, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.monitored_barrier import MonitoredBarrier
@@ -189,7 +190,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         async def operation(ranks: Communicator) -> None:
             for given, places in zip(sent, zip(*received, strict=True), strict=True):
-                await _gather_in_all(ranks, given.raw, [place.raw for place in places])
+                await gather_in_all(ranks, given.raw, [place.raw for place in places])
                 for place in places:
                     place.give_back()
 
@@ -291,7 +292,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._reconfiguration is None or self._closed:
             self._close(orderly=False)
             return
-        self._call(self._links.close(orderly=False, reason="the group was aborted: reconfigure it"))
+        self._call(self._close_links(orderly=False, reason="the group was aborted: reconfigure it"))
 
     # Reconfiguration: mrc_lab/torch/reconfiguration.py
 
@@ -495,8 +496,13 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._closed:
             return
         self._closed = True
-        if self._call(self._links.close(orderly=orderly)):
+        if self._call(self._close_links(orderly=orderly, reason="the group is destroyed")):
             self._release()
+
+    async def _close_links(self, *, orderly: bool, reason: str) -> None:
+        if self._reconfiguration is not None:
+            await self._reconfiguration.abort()
+        await self._links.close(orderly=orderly, reason=reason)
 
     def _call(self, closing: Coroutine[Any, Any, None]) -> bool:
         """Close links; False in a process that was forked, or whose loop is over: there is nothing to give back."""
@@ -511,18 +517,3 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._reconfiguration is None:
             raise dist.DistBackendError("this group does not reconfigure: make it with enable_reconfigure=True")
         return self._reconfiguration
-
-
-async def _gather_in_all(ranks: Communicator, given: Array, places: Sequence[Array]) -> None:
-    """Every rank's `given` in `places`; if they differ in size every rank sends its own to each other one.
-
-    All ranks have the same sizes in `places`, so they choose the same way.
-    """
-    if len({place.size for place in places}) > 1:
-        sent = given.copy() if any(np.may_share_memory(given, place) for place in places) else given
-        await ranks.exchange([sent] * len(places), places)
-        return
-    every = np.empty(given.size * len(places), np.uint8)
-    await ranks.all_gather(given, every)
-    for part, place in zip(np.split(every, len(places)), places, strict=True):
-        place[:] = part

@@ -89,6 +89,7 @@ class Reconfiguration:
         self._at_stage = at_stage
         self._used: set[int] = set()
         self._under_way = False
+        self._forming: asyncio.Task[GroupLinks] | None = None
         self._members: Membership | None = None  # of the generation that was formed last
 
     def begin(self, uuid: int, handles: Iterable[str]) -> Membership:
@@ -112,8 +113,13 @@ class Reconfiguration:
         """
         former = self._members.handles if self._members is not None else ()
         forming = _Forming(members, former, {former[loss.rank]: loss for loss in old.lost if former})
+        task = self._forming = asyncio.ensure_future(self._form(old, forming))
         try:
-            links = await asyncio.wait_for(self._form(old, forming), timeout_s)
+            links = await asyncio.wait_for(task, timeout_s)
+        except asyncio.CancelledError:
+            if self._forming is task:
+                raise
+            reason = "the group was aborted"
         except asyncio.TimeoutError:
             reason = f"Timed out after {timeout_s:g} s{await forming.waits_for()}"
         except Exception as error:
@@ -124,9 +130,17 @@ class Reconfiguration:
             return links
         finally:
             self._under_way = False
+            self._forming = None
         old.end_by(f"the group has no members, as its reconfiguration failed: {reason}")
         await self._store.leave_word(_key(members, members.own), {"failed": reason})
         raise GroupFailedError(reason)
+
+    async def abort(self) -> None:
+        """A generation that is being formed fails, if there is one; returns when what it has is given back."""
+        task, self._forming = self._forming, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
 
     async def _form(self, old: GroupLinks, forming: _Forming) -> GroupLinks:
         members = forming.members

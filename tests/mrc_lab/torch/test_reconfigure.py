@@ -252,6 +252,21 @@ def test_abort_fails_what_is_under_way_and_a_reconfiguration_recovers() -> None:
         processes.form([a, b])
 
 
+@pytest.mark.parametrize("end", ["abort", "shutdown"])
+def test_abort_ends_a_reconfiguration_under_way_for_all(end: str) -> None:
+    with Processes(3, timeout_s=NEVER_S) as processes:
+        a, b, c = processes.all
+        processes.form([a, b, c])
+        c.at = (Stage.MESSAGES_CARDS, "stop")
+        works = processes.reconfigure([a, b, c])
+        until(lambda: c.reached, "the stage")
+        getattr(c.group, end)()
+        assert "aborted" in failure(works[2])
+        assert all("rank 2 (h3) has given up the group" in failure(work) for work in works[:2])
+        c.at = None
+        processes.form([a, b, c] if end == "abort" else [a, b])
+
+
 def test_abort_hooks_are_called_when_a_rank_is_lost_unless_they_are_taken_back() -> None:
     with Processes(2, timeout_s=NEVER_S) as processes:
         a, b = processes.all
