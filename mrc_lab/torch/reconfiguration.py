@@ -111,6 +111,12 @@ class Reconfiguration:
 
         Its peers are watched until a new one is there, so that another try learns who is lost.
         """
+        try:
+            return await self._new_or_none(old, members, timeout_s)
+        finally:
+            self._under_way = False
+
+    async def _new_or_none(self, old: GroupLinks, members: Membership, timeout_s: float) -> GroupLinks:
         former = self._members.handles if self._members is not None else ()
         forming = _Forming(members, former, {former[loss.rank]: loss for loss in old.lost if former})
         task = self._forming = asyncio.ensure_future(self._form(old, forming))
@@ -129,7 +135,6 @@ class Reconfiguration:
             await old.close(orderly=False)
             return links
         finally:
-            self._under_way = False
             self._forming = None
         old.end_by(f"the group has no members, as its reconfiguration failed: {reason}")
         await self._store.leave_word(_key(members, members.own), {"failed": reason})

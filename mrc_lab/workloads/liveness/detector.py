@@ -2,7 +2,7 @@
 
 It has no clock and sends nothing. Only time in which this process ran counts: a process that was stopped, or waited for
 a processor, has not looked for answers meanwhile, so of the time between two calls of :meth:`advance` no more counts
-than two periods. The caller takes what has arrived before it asks who is silent.
+than `longest`. The caller takes what has arrived before it asks who is silent.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ MAX_UNANSWERED = 32  # heartbeats to one peer; no more are sent until it answers
 
 
 class SilenceDetector:
-    """Watches `peers` from `now` on. `timeout` and `period` in ns."""
+    """Watches `peers` from `now` on. `timeout` and `longest` in ns."""
 
-    def __init__(self, peers: Iterable[int], timeout: int, period: int, now: int) -> None:
+    def __init__(self, peers: Iterable[int], timeout: int, longest: int, now: int) -> None:
         self._timeout = timeout
-        self._longest = 2 * period
+        self._longest = longest
         self._last = now
         self._watched = 0  # time that counts
         self._unanswered: dict[int, deque[int]] = {peer: deque() for peer in peers}  # when sent, in order

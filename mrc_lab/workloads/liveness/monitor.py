@@ -78,8 +78,8 @@ class PeerMonitor:
         self._on_event = on_event
         self._isolated = isolated
         self._loop = asyncio.get_running_loop()
-        period = settings.period(len(peers))
-        self._detector = SilenceDetector(self._peers, settings.timeout, period, self._now())
+        period = settings.period(len(peers)) / _SECOND
+        self._detector = SilenceDetector(self._peers, settings.timeout, 2 * settings.interval, self._now())
         self._lost: dict[int, PeerLost] = {}
         self._left: set[int] = set()
         self._reports = 0
@@ -87,7 +87,7 @@ class PeerMonitor:
         self._closed = False
         self.failure: MrcError | None = None  # of the own NIC, after which nothing is watched any more
         self._queue.listen(self._take_all)
-        self._turns = self._loop.create_task(self._take_turns(period / _SECOND))
+        self._turns = self._loop.create_task(self._take_turns(period))
 
     @classmethod
     async def join(
@@ -164,12 +164,14 @@ class PeerMonitor:
     # Turns
 
     async def _take_turns(self, period_s: float) -> None:
-        while self.failure is None:
+        while True:
             await asyncio.sleep(period_s)
             self._take_all()  # before anybody is found silent
+            if self.failure is not None:
+                return
             self._detector.advance(self._now())
             self._find_silent()
-            self._send_heartbeats()
+            self._send_heartbeats()  # to all at once: hosts and switches wake up once for several
 
     def _find_silent(self) -> None:
         silent = self._detector.silent()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 CONNECT_S = 10.0  # within which a rank that has come connects: a loss in this time is not noticed otherwise
 _MS = 1_000_000
-_INTERVAL = 40 * _MS
-_SPACING = 5 * _MS  # between two heartbeats of one rank: more peers get them less often, not a NIC more of them
+_INTERVAL = 80 * _MS
+_SPACING = 20 * _MS  # between two heartbeats of one rank: more peers get them less often, not a NIC more of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class LivenessSettings:
 
     `timeout` (10 ms to a day) is how long a peer's NIC may leave a heartbeat unanswered before its rank is lost.
     `interval` (1 ms or more, at most half the timeout) is the time between two heartbeats to a peer; with more than
-    `interval` / 5 ms peers, 5 ms for each. The default timeout leaves a dead host less than a second, and twenty
-    heartbeats, each of which is retransmitted on other paths, before its rank is lost.
+    `interval` / 20 ms peers, 20 ms for each, but never more than half the timeout. The default timeout leaves a dead
+    host less than a second, and a heartbeat time for many retransmissions on other paths.
     """
 
     timeout: int = 800 * _MS
