@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 CONNECT_S = 10.0  # within which a rank that has come connects: a loss in this time is not noticed otherwise
 _MS = 1_000_000
-_INTERVAL = 80 * _MS
+_INTERVAL = 60 * _MS
 _SPACING = 20 * _MS  # between two heartbeats of one rank: more peers get them less often, not a NIC more of them
 
 

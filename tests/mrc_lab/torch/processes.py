@@ -115,6 +115,8 @@ class Processes:
     def check(self, members: Sequence[Process]) -> None:
         assert [member.group.rank() for member in members] == list(range(len(members)))
         assert {member.group.size() for member in members} == {len(members)}
+        for rank, member in enumerate(members):  # as C++ sees them, such as DistributedDataParallel's average
+            assert (dist.ProcessGroup.rank(member.group), dist.ProcessGroup.size(member.group)) == (rank, len(members))
         values = [torch.full((700,), float(2**rank)) for rank in range(len(members))]
         works = [member.group.allreduce([value]) for member, value in zip(members, values, strict=True)]
         for work in works:

@@ -174,7 +174,7 @@ def test_without_liveness_nobody_is_watched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "timeout", "interval"), [("800ms", 800, 80), ("2s", 2000, 80), ("100ms", 100, 20), ("10ms", 10, 2)]
+    ("given", "timeout", "interval"), [("800ms", 800, 60), ("2s", 2000, 60), ("100ms", 100, 20), ("10ms", 10, 2)]
 )
 def test_the_environment_says_how_long_a_peer_may_be_silent(
     monkeypatch: pytest.MonkeyPatch, given: str, timeout: int, interval: int

@@ -107,4 +107,4 @@ def test_settings_out_of_range_are_refused(timeout: int, interval: int) -> None:
 
 def test_more_peers_get_heartbeats_less_often_but_two_within_the_timeout() -> None:
     settings = LivenessSettings()
-    assert [settings.period(peers) // MS for peers in (1, 3, 4, 5, 7, 63)] == [80, 80, 80, 100, 140, 400]
+    assert [settings.period(peers) // MS for peers in (1, 3, 4, 7, 63)] == [60, 60, 80, 140, 400]
