@@ -82,6 +82,7 @@ class FakeQueue:
 
     def listen(self, listener: Callable[[], None]) -> None:
         self.listener = listener
+        asyncio.get_running_loop().call_soon(self._call)  # for entries that are here already
 
     def unlisten(self) -> None:
         self.listener = None
