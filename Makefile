@@ -8,7 +8,7 @@ RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-all unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map cross-check soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
+.PHONY: help install demo run test test-all unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map bench-torch cross-check soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -131,6 +131,10 @@ cross-check: ## Compare with htsim, whose programs are in a folder (HTSIM=/opt/u
 bench-map: ## * Measure how fast the path map names what is broken
 	@scripts/install runtime
 	@$(RUN) benchmarks map $(ARGS)
+
+bench-torch: ## * Measure how soon the PyTorch backend notices lost ranks
+	@scripts/install runtime
+	@$(RUN) benchmarks torch $(ARGS)
 
 clean: ## * Remove whatever a crashed run left: interfaces, namespaces, processes
 	@scripts/install runtime

@@ -44,6 +44,8 @@ SECOND: Final = (
     "integration/test_demo_pytorch.py",
     "integration/test_torch.py",
     "integration/test_torch_elastic.py",
+    "integration/test_torch_faults.py",
+    "integration/test_torch_reconfigure.py",
     "integration/test_torch_ring.py",
     "mrc_lab/torch",
     "mrc_lab/torch_jobs/test_installation.py",

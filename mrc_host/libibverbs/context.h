@@ -11,6 +11,8 @@
 
 enum { MAX_CQE = 65536, SEND_DEPTH = AGENT_PENDING_LIMIT };
 enum { POSTS_PER_MESSAGE = 512 };
+enum { MAX_PLANES = 32 };
+enum { GIDS = 4 }; /* of a port; all are the NIC's address, as programs for RoCE ask for index 0, 1 or 3 */
 
 struct mrc_channel {
     struct ibv_comp_channel channel; /* its descriptor is an eventfd that counts the queues in the list */
@@ -68,6 +70,8 @@ struct mrc_context {
     union ibv_gid gid;
     int mtu;                    /* largest path MTU, bytes */
     uint32_t planes;            /* ports of the NIC, a bit each, that have a link */
+    uint32_t plane_count;       /* of these ports */
+    int plane_ports;            /* whether they are ports of the device: ports.c */
     struct mrc_cq *cqs;
     struct mrc_qp *qps;
     uint32_t outstanding;       /* requests of all queue pairs */
@@ -96,6 +100,11 @@ static inline int failed(int error) {
 
 /* device.c */
 struct ibv_context *mrc_open_device_at(struct ibv_device *of, const char *path);
+
+/* ports.c */
+uint8_t mrc_port_count(const struct mrc_context *context);
+/* The planes that a port stands for, a bit each; 0 if the device has no such port. */
+uint32_t mrc_planes_of_port(const struct mrc_context *context, uint32_t port);
 int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
 
 /* completion_queue.c */

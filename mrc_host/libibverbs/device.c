@@ -1,5 +1,4 @@
-/* The one device: the NIC of this host, whose agent's socket the environment variable MRC_AGENT names. The planes of the
- * NIC are one port, since each queue pair sprays over all of them. */
+/* The one device: the NIC of this host, whose agent's socket the environment variable MRC_AGENT names. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,8 @@
 #include "context.h"
 
 #undef ibv_get_device_list
-#undef ibv_query_port
 
-/* All entries of the table are the NIC's address: programs for RoCE ask for index 0, 1 or 3. */
-enum { GIDS = 4, ROCE_V2 = 1 };
+enum { ROCE_V2 = 1 };
 
 /* 'mrc', which no vendor can have: that bit 0 of the first byte is set makes it a group's address. */
 enum { VENDOR_ID = 0x6d7263 };
@@ -64,40 +61,6 @@ int ibv_get_device_index(struct ibv_device *of) {
     return 0;
 }
 
-static enum ibv_mtu mtu_of(int bytes) {
-    enum ibv_mtu mtu = IBV_MTU_256;
-    while (mtu < IBV_MTU_4096 && 256 << mtu <= bytes)
-        mtu++;
-    return mtu;
-}
-
-int mrc_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr, size_t size) {
-    struct mrc_context *context = context_of(ibv);
-    if (port != 1)
-        return EINVAL;
-    pthread_mutex_lock(&context->lock);
-    agent_receive(&context->agent);
-    struct ibv_port_attr known = {
-        .state = context->planes && !context->agent.lost ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
-        .max_mtu = mtu_of(context->mtu),
-        .active_mtu = mtu_of(context->mtu),
-        .gid_tbl_len = GIDS,
-        .max_msg_sz = 1u << 31,
-        .pkey_tbl_len = 1,
-        .active_width = 1, /* 1X and 2.5 Gb/s: the lowest that verbs can say; links here have any rate */
-        .active_speed = 1,
-        .phys_state = context->planes ? 5 : 3, /* LinkUp, Disabled */
-        .link_layer = IBV_LINK_LAYER_ETHERNET,
-    };
-    pthread_mutex_unlock(&context->lock);
-    memcpy(attr, &known, size < sizeof known ? size : sizeof known);
-    return 0;
-}
-
-int ibv_query_port(struct ibv_context *ibv, uint8_t port, struct _compat_ibv_port_attr *attr) {
-    return mrc_query_port(ibv, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
-}
-
 int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr) {
     *attr = (struct ibv_device_attr){
         .fw_ver = "MRC emulated",
@@ -114,7 +77,7 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr) {
         .max_mr = 65536,
         .max_pd = 65536,
         .max_pkeys = 1,
-        .phys_port_cnt = 1,
+        .phys_port_cnt = mrc_port_count(context_of(ibv)),
         .atomic_cap = IBV_ATOMIC_NONE,
     };
     return 0;
@@ -124,7 +87,7 @@ static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_devic
                            struct ibv_device_attr_ex *attr, size_t size) {
     if (input && input->comp_mask)
         return EINVAL;
-    struct ibv_device_attr_ex known = {.phys_port_cnt_ex = 1};
+    struct ibv_device_attr_ex known = {.phys_port_cnt_ex = mrc_port_count(context_of(ibv))};
     ibv_query_device(ibv, &known.orig_attr);
     memset(attr, 0, size);
     memcpy(attr, &known, size < sizeof known ? size : sizeof known);
@@ -132,7 +95,7 @@ static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_devic
 }
 
 int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index, union ibv_gid *gid) {
-    if (port != 1 || index < 0 || index >= GIDS) {
+    if (!mrc_planes_of_port(context_of(ibv), port) || index < 0 || index >= GIDS) {
         errno = EINVAL;
         return -1;
     }
@@ -142,7 +105,7 @@ int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index, union ibv_gi
 
 int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
                       uint32_t flags, size_t size) {
-    if (port != 1 || flags)
+    if (!mrc_planes_of_port(context_of(ibv), port) || flags)
         return EINVAL;
     if (index >= GIDS)
         return ENODATA;
@@ -154,18 +117,20 @@ int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, st
 
 ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entries, size_t room, uint32_t flags,
                              size_t size) {
-    if (flags || room < GIDS)
+    uint32_t count = GIDS * mrc_port_count(context_of(ibv));
+    if (flags || room < count)
         return -EINVAL;
-    for (uint32_t i = 0; i < GIDS; i++)
-        _ibv_query_gid_ex(ibv, 1, i, (struct ibv_gid_entry *)((char *)entries + i * size), 0, size);
-    return GIDS;
+    for (uint32_t i = 0; i < count; i++) {
+        struct ibv_gid_entry *entry = (struct ibv_gid_entry *)((char *)entries + i * size);
+        _ibv_query_gid_ex(ibv, 1 + i / GIDS, i % GIDS, entry, 0, size);
+    }
+    return count;
 }
 
 /* ibv_devinfo asks with this, which no header of applications declares. */
 int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned int index, unsigned int *type);
 int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned int index, unsigned int *type) {
-    (void)ibv;
-    if (port != 1 || index >= GIDS) {
+    if (!mrc_planes_of_port(context_of(ibv), port) || index >= GIDS) {
         errno = EINVAL;
         return -1;
     }
@@ -174,8 +139,7 @@ int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned int index
 }
 
 int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be16 *pkey) {
-    (void)ibv;
-    if (port != 1 || index) {
+    if (!mrc_planes_of_port(context_of(ibv), port) || index) {
         errno = EINVAL;
         return -1;
     }
@@ -184,8 +148,7 @@ int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be16 *pke
 }
 
 int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port, __be16 pkey) {
-    (void)ibv;
-    if (port == 1 && be16toh(pkey) == 0xFFFF)
+    if (mrc_planes_of_port(context_of(ibv), port) && be16toh(pkey) == 0xFFFF)
         return 0;
     errno = EINVAL;
     return -1;
@@ -205,7 +168,10 @@ static int learn(struct mrc_context *context) {
         return error;
     for (const char *at = agent->answer; (at = json_next(at, "port"));) {
         unsigned long port = strtoul(at, NULL, 10);
-        if (port < 32 && json_true(at, "up"))
+        if (port >= MAX_PLANES)
+            continue;
+        context->plane_count = port + 1 > context->plane_count ? port + 1 : context->plane_count;
+        if (json_true(at, "up"))
             context->planes |= 1u << port;
     }
     return 0;
@@ -255,6 +221,8 @@ static struct mrc_context *allocate(const char *path) {
         free(context);
         return NULL;
     }
+    const char *plane_ports = getenv("MRC_PLANE_PORTS");
+    context->plane_ports = plane_ports && !strcmp(plane_ports, "1");
     context->agent.owner = context;
     context->agent.on_completion = mrc_on_completion;
     context->agent.on_failure = mrc_on_failure;

@@ -1,6 +1,6 @@
 /* Asynchronous events, and the thread that reads the agent's messages while the application does not.
  *
- * The NIC's ports are the planes of one verbs port: it is down when no plane has a link. While there are completion
+ * While there are completion
  * channels, the thread reads every message at once, so that their descriptors become readable; otherwise it looks now and
  * then, so that polling applications are not disturbed, and events come within that time. */
 #include <poll.h>
@@ -25,18 +25,18 @@ static void add(struct mrc_context *context, struct ibv_async_event event) {
 }
 
 static void on_port(struct mrc_context *context, const char *json) {
-    uint64_t port = json_number(json, "port", 32);
-    if (port >= 32 || !json_true(json, "local"))
+    uint64_t plane = json_number(json, "port", MAX_PLANES);
+    if (plane >= MAX_PLANES || !json_true(json, "local"))
         return;
-    uint32_t before = context->planes;
-    if (json_true(json, "up"))
-        context->planes |= 1u << port;
-    else
-        context->planes &= ~(1u << port);
-    if (!before == !context->planes)
-        return;
-    enum ibv_event_type type = context->planes ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
-    add(context, (struct ibv_async_event){.event_type = type, .element.port_num = 1});
+    uint32_t before = context->planes, bit = 1u << plane;
+    context->planes = json_true(json, "up") ? before | bit : before & ~bit;
+    for (uint8_t port = 1; port <= mrc_port_count(context); port++) {
+        uint32_t of = mrc_planes_of_port(context, port);
+        if (!(before & of) == !(context->planes & of))
+            continue;
+        enum ibv_event_type type = context->planes & of ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
+        add(context, (struct ibv_async_event){.event_type = type, .element.port_num = port});
+    }
 }
 
 static void on_qp(struct mrc_context *context, const char *json) {

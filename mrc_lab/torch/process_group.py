@@ -14,17 +14,28 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
 
+from mrc_lab.torch.abort_hooks import AbortHooks
+from mrc_lab.torch.arguments import check_count, check_fit, check_types, operator_of, own_timeout, paired, split
 from mrc_lab.torch.callback_threads import CallbackThreads
-from mrc_lab.torch.group_links import Collective, GroupFailedError, GroupLinks, Message
+from mrc_lab.torch.gather_in_all import gather_in_all
+from mrc_lab.torch.group_links import Collective, FailureKind, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.monitored_barrier import MonitoredBarrier
+from mrc_lab.torch.reconfiguration import Reconfiguration
 from mrc_lab.torch.tensors import Array, Staged, reduction, stage
 from mrc_lab.torch.work import MrcWork
 from mrc_lab.workloads.collectives import Communicator
+from mrc_lab.workloads.liveness import PeerLost
 
 _EMPTY = np.empty(0, np.uint8)
 _CPU = torch.device("cpu")
+_ERRORS = {
+    FailureKind.TIMEOUT: ErrorType.TIMEOUT,
+    FailureKind.PEER: ErrorType.REMOTE_ERROR,
+    FailureKind.OWN: ErrorType.COMM_ERROR,
+}
 
 
 class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
@@ -37,29 +48,36 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         timeout: timedelta,
         *,
         release: Callable[[], None] = lambda: None,
+        reconfiguration: Reconfiguration | None = None,
     ) -> None:
+        """With `reconfiguration` the group has no members before the first :meth:`reconfigure`."""
         super().__init__(links.rank, links.world)
-        self._rank, self._world = links.rank, links.world
         self._thread = thread
         self._links = links
+        self._reconfiguration = reconfiguration
         self._timeout = timeout
         self._release = release
         self._closed = False
         self._barriers = 0  # monitored ones
         self._sequence = 0  # collectives
         self._callbacks = CallbackThreads()
+        self._hooks = AbortHooks(self._callbacks)
         self._name, self._description = links.name, "undefined"
         # This object is its own backend (_get_backend): what asks C++ for the devices shall find them there.
         self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         self._register_backend(_CPU, dist.ProcessGroup.BackendType.CUSTOM, None)
-        thread.post(links.join)
+        links.on_failure = self._hooks.run
+        if reconfiguration is None:
+            thread.post(links.join)
+        else:
+            links.retire("the group has no members yet: call reconfigure")
 
     # Reductions
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place."""
-        op = _operator(opts)
-        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
+        op = operator_of(opts)
+        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in paired(tensors)]
 
         async def operation(ranks: Communicator) -> None:
             for staged, how, factor in prepared:
@@ -76,8 +94,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place on the root alone."""
-        op, root = _operator(opts), self._root(opts)
-        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
+        op, root = operator_of(opts), self._root(opts)
+        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in paired(tensors)]
 
         async def operation(ranks: Communicator) -> None:
             for staged, how, factor in prepared:
@@ -99,8 +117,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`reduce_scatter_single`, of several."""
-        op = _operator(opts)
-        _check_fit("reduce_scatter", zip(outputs, inputs, strict=True), received=self._world)
+        op = operator_of(opts)
+        check_fit("reduce_scatter", zip(outputs, inputs, strict=True), received=self._world)
         hows = [reduction(op, tensor.dtype) for tensor in inputs]
         sent, received = stage(inputs), stage(outputs)
 
@@ -120,7 +138,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> MrcWork:
         """Combine `inputs[0][r]` over all ranks into `outputs[0]` of rank r."""
         ((output,), (parts,)) = outputs, inputs
-        _check_count("reduce_scatter", parts, self._world)
+        check_count("reduce_scatter", parts, self._world)
         together = torch.cat([part.detach().reshape(-1) for part in parts])
         return self.reduce_scatter_single(output, together, opts)
 
@@ -145,7 +163,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`all_gather_single`, of several."""
-        _check_fit("all_gather", zip(outputs, inputs, strict=True), sent=self._world)
+        check_fit("all_gather", zip(outputs, inputs, strict=True), sent=self._world)
         sent, received = stage(inputs), stage(outputs)
 
         async def operation(ranks: Communicator) -> None:
@@ -163,16 +181,16 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, by_rank: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None, result: Any = None
     ) -> MrcWork:
         """Collect every rank's list of tensors: `by_rank[r]` are those of rank r."""
-        _check_count("all_gather", by_rank, self._world)
+        check_count("all_gather", by_rank, self._world)
         for row in by_rank:
-            _check_types("all_gather", zip(row, inputs, strict=True))
-        _check_fit("all_gather", zip(by_rank[self._rank], inputs, strict=True))
+            check_types("all_gather", zip(row, inputs, strict=True))
+        check_fit("all_gather", zip(by_rank[self._rank], inputs, strict=True))
         sent = stage(inputs)
         received = [stage(row) for row in by_rank]
 
         async def operation(ranks: Communicator) -> None:
             for given, places in zip(sent, zip(*received, strict=True), strict=True):
-                await _gather_in_all(ranks, given.raw, [place.raw for place in places])
+                await gather_in_all(ranks, given.raw, [place.raw for place in places])
                 for place in places:
                     place.give_back()
 
@@ -183,8 +201,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         (given,), root = stage(inputs), self._root(opts)
         places = outputs[0] if self._rank == root and outputs else []
         if self._rank == root:
-            _check_count("gather", places, self._world)
-            _check_fit("gather", ((place, inputs[0]) for place in places))
+            check_count("gather", places, self._world)
+            check_fit("gather", ((place, inputs[0]) for place in places))
         sent = [_EMPTY] * self._world
         sent[root] = given.raw
         return self._exchange("gather", sent, stage(places), outputs, opts)
@@ -194,8 +212,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         root = self._root(opts)
         parts = inputs[0] if self._rank == root and inputs else []
         if self._rank == root:
-            _check_count("scatter", parts, self._world)
-            _check_fit("scatter", ((outputs[0], part) for part in parts))
+            check_count("scatter", parts, self._world)
+            check_fit("scatter", ((outputs[0], part) for part in parts))
         sent = [one.raw for one in stage(parts)] or [_EMPTY] * self._world
         (place,) = stage(outputs)
         received: list[Staged | None] = [None] * self._world
@@ -204,8 +222,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Send `inputs[r]` to rank r; `outputs[r]` comes from there."""
-        _check_count("all_to_all", inputs, self._world)
-        _check_count("all_to_all", outputs, self._world)
+        check_count("all_to_all", inputs, self._world)
+        check_count("all_to_all", outputs, self._world)
         return self._exchange("all_to_all", [one.raw for one in stage(inputs)], stage(outputs), outputs, opts)
 
     def all_to_all_single(
@@ -217,10 +235,10 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         opts: Any = None,
     ) -> MrcWork:
         """Send a part of `given`, cut along its first dimension, to each rank; `output` gets theirs in rank order."""
-        _check_types("all_to_all", [(output, given)])
+        check_types("all_to_all", [(output, given)])
         (sent,), (place,) = stage([given]), stage([output])
-        outgoing = _split("input", sent, given, input_splits, self._world)
-        incoming = _split("output", place, output, output_splits, self._world)
+        outgoing = split("input", sent, given, input_splits, self._world)
+        incoming = split("output", place, output, output_splits, self._world)
 
         async def operation(ranks: Communicator) -> None:
             await ranks.exchange(outgoing, incoming)
@@ -266,8 +284,67 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._close(orderly=True)
 
     def abort(self) -> None:
-        """As :meth:`shutdown` without waiting for what is under way, which fails."""
-        self._close(orderly=False)
+        """As :meth:`shutdown` without waiting for what is under way, which fails.
+
+        A group with `enable_reconfigure` may be reconfigured again.
+        """
+        self._hooks.run()
+        if self._reconfiguration is None or self._closed:
+            self._close(orderly=False)
+            return
+        self._call(self._close_links(orderly=False, reason="the group was aborted: reconfigure it"))
+
+    # Reconfiguration: mrc_lab/torch/reconfiguration.py
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """Whether the group was made with `enable_reconfigure`."""
+        return self._reconfiguration is not None
+
+    def get_reconfigure_handle(self) -> str:
+        """The handle of this process, the same for its life, which the other members need."""
+        return self._reconfigurable().handle
+
+    def reconfigure(self, opts: Any) -> MrcWork:
+        """Form a new group of the processes whose handles are in `opts.handles`, in the order of ranks.
+
+        `opts.uuid` is a number not used before, `opts.timeout` how long it may take (None: as operations). If the work
+        fails, the old group has ended as well, and another try needs another number. DistBackendError for handles that
+        cannot be, and while a reconfiguration is under way.
+        """
+        reconfiguration = self._reconfigurable()
+        try:
+            members = reconfiguration.begin(opts.uuid, opts.handles)
+        except ValueError as error:
+            raise dist.DistBackendError(f"reconfigure failed: {error}") from None
+        timeout = self._timeout if opts.timeout is None else opts.timeout
+
+        async def form() -> None:
+            links = await reconfiguration.form(self._links, members, timeout.total_seconds())
+            links.on_failure = self._hooks.run
+            self._links, self._barriers, self._sequence = links, 0, 0
+
+        return self._post("reconfigure", [], form)
+
+    supports_abort_hooks = True
+
+    def register_abort_hook(self, hook_id: int, hook: Callable[[], None]) -> None:
+        """Have `hook` called, on a thread of its own, when the group fails or is aborted."""
+        self._hooks.register(hook_id, hook)
+
+    def unregister_abort_hook(self, hook_id: int) -> None:
+        """Undo :meth:`register_abort_hook`."""
+        self._hooks.unregister(hook_id)
+
+    def get_error(self) -> Any:
+        """Whether the group has failed: torch's ErrorType, SUCCESS if not. Waits for nothing."""
+        kind = self._links.failure_kind
+        return ErrorType.SUCCESS if kind is None else _ERRORS[kind]
+
+    @property
+    def lost(self) -> tuple[PeerLost, ...]:
+        """The ranks that are lost, as far as this one knows, with host, reason and time since their last answer."""
+        return self._links.lost
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long operations posted from now on may take that have no timeout of their own."""
@@ -282,6 +359,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
 
+    @property
+    def _rank(self) -> int:
+        return self._links.rank
+
+    @property
+    def _world(self) -> int:
+        return self._links.world
+
     def rank(self) -> int:
         """Number of this rank in the group."""
         return self._rank
@@ -289,6 +374,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def size(self) -> int:
         """Number of ranks."""
         return self._world
+
+    getRank, getSize = rank, size  # noqa: N815 (for C++)
 
     def name(self) -> str:
         """The backend's name."""
@@ -375,7 +462,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._message(what, operation, tensors)
 
     def _collective(self, what: str, operation: Collective, result: Any, opts: Any) -> MrcWork:
-        timeout = _timeout(opts) or self._timeout
+        timeout = own_timeout(opts) or self._timeout
         self._sequence += 1
         return self._post(what, result, lambda: self._links.collective(operation, timeout.total_seconds()))
 
@@ -409,77 +496,24 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._closed:
             return
         self._closed = True
+        if self._call(self._close_links(orderly=orderly, reason="the group is destroyed")):
+            self._release()
+
+    async def _close_links(self, *, orderly: bool, reason: str) -> None:
+        if self._reconfiguration is not None:
+            await self._reconfiguration.abort()
+        await self._links.close(orderly=orderly, reason=reason)
+
+    def _call(self, closing: Coroutine[Any, Any, None]) -> bool:
+        """Close links; False in a process that was forked, or whose loop is over: there is nothing to give back."""
         try:
-            self._thread.call(self._links.close(orderly=orderly))
-        except RuntimeError:  # of a process that was forked, or whose loop is over: nothing to give back
-            return
-        self._release()
+            self._thread.call(closing)
+        except RuntimeError:
+            closing.close()
+            return False
+        return True
 
-
-async def _gather_in_all(ranks: Communicator, given: Array, places: Sequence[Array]) -> None:
-    """Every rank's `given` in `places`; if they differ in size every rank sends its own to each other one.
-
-    All ranks have the same sizes in `places`, so they choose the same way.
-    """
-    if len({place.size for place in places}) > 1:
-        sent = given.copy() if any(np.may_share_memory(given, place) for place in places) else given
-        await ranks.exchange([sent] * len(places), places)
-        return
-    every = np.empty(given.size * len(places), np.uint8)
-    await ranks.all_gather(given, every)
-    for part, place in zip(np.split(every, len(places)), places, strict=True):
-        place[:] = part
-
-
-def _operator(opts: Any) -> Any:
-    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
-
-
-def _timeout(opts: Any) -> timedelta | None:
-    """The operation's own, if it has one: torch says by a negative one that it has none."""
-    given: timedelta | None = getattr(opts, "timeout", None)
-    return given if given is not None and given > timedelta(0) else None
-
-
-def _paired(tensors: list[torch.Tensor]) -> list[tuple[Staged, torch.Tensor]]:
-    return list(zip(stage(tensors), tensors, strict=True))
-
-
-def _check_count(what: str, tensors: Sequence[Any], world: int) -> None:
-    if len(tensors) != world:
-        raise ValueError(f"{what} was given {len(tensors)} tensors for {world} ranks")
-
-
-def _check_types(what: str, pairs: Any) -> None:
-    for one, other in pairs:
-        if one.dtype != other.dtype:
-            raise ValueError(f"{what} cannot move {other.dtype} to {one.dtype}")
-
-
-def _check_fit(what: str, pairs: Any, *, sent: int = 1, received: int = 1) -> None:
-    """Of each pair (output, input): equal types, and the input `sent` times as long as the output `received` times."""
-    for output, given in pairs:
-        _check_types(what, [(output, given)])
-        if sent * given.numel() != received * output.numel():
-            raise ValueError(
-                f"{what} cannot put {sent * given.numel()} elements into {received * output.numel()}: the input has"
-                f" {given.numel()}, the output {output.numel()}"
-            )
-
-
-def _split(which: str, staged: Staged, tensor: torch.Tensor, splits: Sequence[int] | None, world: int) -> list[Array]:
-    """The bytes of a tensor in parts along its first dimension, one for each rank."""
-    rows = tensor.shape[0] if tensor.dim() else 1
-    if not splits:
-        if rows % world:
-            raise ValueError(f"{rows} rows of {which} cannot be dealt out evenly to {world} ranks: give split sizes")
-        splits = [rows // world] * world
-    _check_count("all_to_all", splits, world)
-    if min(splits) < 0:
-        raise ValueError(f"the {which} split sizes {list(splits)} include a negative one")
-    if sum(splits) != rows:
-        raise ValueError(f"the {which} split sizes add up to {sum(splits)}, but the tensor has {rows} rows")
-    raw = staged.raw
-    row_bytes = raw.size // rows if rows else 0
-    ends = np.cumsum(splits) * row_bytes
-    return [raw[end - count * row_bytes : end] for end, count in zip(ends, splits, strict=True)]
+    def _reconfigurable(self) -> Reconfiguration:
+        if self._reconfiguration is None:
+            raise dist.DistBackendError("this group does not reconfigure: make it with enable_reconfigure=True")
+        return self._reconfiguration

@@ -72,7 +72,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
         },
         {"The protocol": ["docs/protocol.md", "docs/conformance.md", "docs/conformance-kit.md"]},
     ],
-    "ML engineer": ["docs/tutorials/ml-engineer.md", "docs/pytorch.md"],
+    "ML engineer": ["docs/tutorials/ml-engineer.md", "docs/pytorch.md", "docs/training-faults.md"],
     "P4 learner": [
         "docs/tutorials/p4-learner.md",
         "docs/p4.md",

@@ -134,6 +134,24 @@ def test_tools_of_ibverbs_find_the_nic_inside_hosts(world: EmulatedWorld) -> Non
 
 
 @needs_perftest
+def test_devinfo_shows_the_port_of_each_plane_if_asked_for(world: EmulatedWorld) -> None:
+    def states(**environment: str) -> list[tuple[str, str]]:
+        with start(world, "h2", "ibv_devinfo", **environment) as process:
+            printed, _ = process.communicate()
+        assert process.returncode == 0, printed
+        return re.findall(r"port:\s+(\d+)\n\s+state:\s+PORT_(\w+)", printed)
+
+    assert states() == states(MRC_PLANE_PORTS="0") == [("1", "ACTIVE")]
+    world.link_down("h2@p1")
+    try:
+        until(lambda: states(MRC_PLANE_PORTS="1")[2:] == [("3", "DOWN")], "the NIC to see its link down")
+        assert states(MRC_PLANE_PORTS="1")[:2] == [("1", "ACTIVE"), ("2", "ACTIVE")]
+    finally:
+        world.link_up("h2@p1")
+    until(lambda: states(MRC_PLANE_PORTS="1")[2:] == [("3", "ACTIVE")], "the NIC to see its link up")
+
+
+@needs_perftest
 @pytest.mark.parametrize(
     ("flags", "sizes"),
     [

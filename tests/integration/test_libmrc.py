@@ -40,7 +40,7 @@ needs_the_ocps_programs = pytest.mark.skipif(
 NAME = own("libmrc")
 CASES = (
     "device", "writes", "attributes", "hints", "order", "wrong", "channel", "failure", "threads", "control_device",
-    "ports", "explicit", "generated", "cc", "probes", "control_wrong", "controllers",
+    "ports", "plane_ports", "explicit", "generated", "cc", "probes", "control_wrong", "controllers",
 )  # fmt: skip
 
 

@@ -31,13 +31,14 @@ MRC = Path(sys.executable).with_name("mrc")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 RANKS, PLANES = 4, 2
 SIDE = 512  # of the matrix of weights: a MiB of gradients, in a single bucket
-CHUNK, PACKET, CREDIT = 32768, 4096, 4  # docs/collectives.md
+CHUNK, WINDOW, PACKET, CREDIT = 131072, 16, 4096, 4  # docs/collectives.md
 PHASES = ("joined", "cut", "summed")  # the program waits at each; between them it takes STEPS steps
 STEPS = 6
 # In a ring each rank sends a quarter of the gradients three times to add them up and three times to hand the sum on.
 STEP_BYTES = 6 * 4 * SIDE * SIDE // RANKS
 SENT = 2 * STEPS * STEP_BYTES
 CHUNKS = SENT // CHUNK
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MRC_PEER_TIMEOUT": "none"}  # no heartbeats among the bytes
 UP_LINK, NIC_LINK, CUT_HOST, CUT_PLANE = "t0-0:t1-0@p0", "h2@p1", 1, 1
 PROGRAM = f"""
 import sys, time
@@ -135,8 +136,7 @@ class Ranks:
         self._output = os.fdopen(output)
         self.printed = ""
         self._processes = [
-            subprocess.Popen(words, stdout=into, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"})
-            for words in commands
+            subprocess.Popen(words, stdout=into, stderr=subprocess.STDOUT, env=ENVIRONMENT) for words in commands
         ]
         os.close(into)
 
@@ -205,7 +205,7 @@ def assert_the_rings_bytes(whole: Sequence[Traffic]) -> None:
     """Each rank's messages are those of a ring, to the byte, and its frames have room for nothing else."""
     # Each chunk is two requests, and what else a rank gets are the credits of the next one.
     credits_sent = [whole[rank - 1]["rx_write_requests"] - 2 * CHUNKS for rank in range(RANKS)]
-    assert all(0 < count <= CHUNKS // 16 + 1 for count in credits_sent), "one for every half of a window of 32 chunks"
+    assert all(0 < count <= CHUNKS // (WINDOW // 2) + 1 for count in credits_sent), "one for every half of a window"
     assert [traffic["bytes_completed"] for traffic in whole] == [SENT + CREDIT * count for count in credits_sent]
     assert [traffic["tx_data_packets"] for traffic in whole] == [SENT // PACKET + count for count in credits_sent]
     received = sum(traffic["rx_data_packets"] for traffic in whole)

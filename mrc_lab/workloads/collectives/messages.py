@@ -119,6 +119,11 @@ class Messages:
         """Wait until every write of ours is acknowledged."""
         await self._streams.drain()
 
+    def fail(self, failure: Exception) -> None:
+        """Whoever sends or receives, now or later, gets the first failure."""
+        self._streams.fail(failure)
+        self._end(failure)
+
     async def close(self) -> None:
         """Give everything back to the NIC; sends and receives that wait fail. Closing twice does nothing."""
         await self._streams.close()

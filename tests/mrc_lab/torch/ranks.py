@@ -13,6 +13,7 @@ from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.process_group import MrcProcessGroup
 from mrc_lab.torch.store_exchange import StoreExchange
 from mrc_lab.workloads.collectives import StreamSettings
+from mrc_lab.workloads.liveness import LivenessSettings
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
 
 SMALL = StreamSettings(chunk_bytes=256, slots=3, tail_bytes=100)
@@ -21,8 +22,17 @@ SMALL = StreamSettings(chunk_bytes=256, slots=3, tail_bytes=100)
 class Ranks:
     """`groups` are the ranks' process groups, in order."""
 
-    def __init__(self, world: int, *, seed: int = 1, timeout_s: float = 20, store: Any = None) -> None:
+    def __init__(
+        self,
+        world: int,
+        *,
+        seed: int = 1,
+        timeout_s: float = 20,
+        store: Any = None,
+        liveness: LivenessSettings | None = None,
+    ) -> None:
         self.world = world
+        self.liveness = liveness
         self.thread = LoopThread()
         self.network = FakeNetwork(seed)
         self.store = store or dist.HashStore()
@@ -34,7 +44,7 @@ class Ranks:
             return self.network.device(rank)
 
         exchange = StoreExchange(dist.PrefixStore(f"{name}/", self.store), rank, self.world)
-        links = GroupLinks(self.thread.call(device()), exchange, SMALL, name)
+        links = GroupLinks(self.thread.call(device()), exchange, SMALL, name, self.liveness)
         release = lambda: self.released.append(rank)  # noqa: E731
         return MrcProcessGroup(self.thread, links, timedelta(seconds=timeout_s), release=release)
 

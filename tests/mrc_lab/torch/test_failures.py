@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -109,7 +110,7 @@ def test_a_new_group_in_the_same_store_ignores_the_old_groups_keys() -> None:
             ranks.each(lambda group, rank, outs=outs: group.all_gather_single(outs[rank], torch.tensor([float(rank)])))
             assert outs[2].tolist() == [0.0, 1.0, 2.0]
     left = [
-        StoreExchange(dist.PrefixStore("g/", store), 0, 3).missing(f"{one}/cards")
+        asyncio.run(StoreExchange(dist.PrefixStore("g/", store), 0, 3).missing(f"{one}/cards"))
         for one in ("collectives", "messages")
     ]
     assert left == [[0, 1, 2], [0, 1, 2]]

@@ -60,6 +60,65 @@ void ports(struct end *a, struct end *b) {
     }
 }
 
+static void expect_event(struct ibv_context *verbs, enum ibv_event_type type, int port) {
+    struct ibv_async_event event;
+    CHECK(!ibv_get_async_event(verbs, &event));
+    CHECK(event.event_type == type && event.element.port_num == port);
+    ibv_ack_async_event(&event);
+}
+
+static enum ibv_port_state state_of(struct ibv_context *verbs, uint8_t port) {
+    struct ibv_port_attr attr;
+    CHECK(!ibv_query_port(verbs, port, &attr));
+    return attr.state;
+}
+
+void plane_ports(struct end *a, struct end *b) {
+    (void)a;
+    setenv("MRC_PLANE_PORTS", "1", 1); /* MRC_AGENT is that of `b` */
+    struct ibv_context *verbs = ibv_open_device(b->verbs->device);
+    unsetenv("MRC_PLANE_PORTS");
+    CHECK(verbs);
+    struct ibv_device_attr device;
+    CHECK(!ibv_query_device(verbs, &device) && device.phys_port_cnt == 3);
+    CHECK(!ibv_query_device(b->verbs, &device) && device.phys_port_cnt == 1);
+    union ibv_gid gid, whole;
+    CHECK(!ibv_query_gid(verbs, 3, 1, &gid) && !ibv_query_gid(verbs, 1, 1, &whole) && !memcmp(&gid, &whole, 16));
+    struct ibv_gid_entry entries[12];
+    CHECK(ibv_query_gid_table(verbs, entries, 12, 0) == 12 && entries[11].port_num == 3 && entries[11].gid_index == 3);
+    CHECK(ibv_query_gid_table(verbs, entries, 11, 0) == -EINVAL);
+    set_port(b, 2, MRC_CTL_PORT_ADMIN_DISABLED);
+    expect_event(verbs, IBV_EVENT_PORT_ERR, 3);
+    CHECK(state_of(verbs, 1) == IBV_PORT_ACTIVE && state_of(verbs, 2) == IBV_PORT_ACTIVE);
+    CHECK(state_of(verbs, 3) == IBV_PORT_DOWN);
+    set_port(b, 1, MRC_CTL_PORT_ADMIN_DISABLED);
+    expect_event(verbs, IBV_EVENT_PORT_ERR, 1);
+    expect_event(verbs, IBV_EVENT_PORT_ERR, 2);
+    set_port(b, 2, MRC_CTL_PORT_ADMIN_ENABLED);
+    expect_event(verbs, IBV_EVENT_PORT_ACTIVE, 1);
+    expect_event(verbs, IBV_EVENT_PORT_ACTIVE, 3);
+    set_port(b, 1, MRC_CTL_PORT_ADMIN_ENABLED);
+    expect_event(verbs, IBV_EVENT_PORT_ACTIVE, 2);
+    struct ibv_port_attr attr;
+    CHECK(ibv_query_port(verbs, 0, &attr) == EINVAL && ibv_query_port(verbs, 4, &attr) == EINVAL);
+    CHECK(ibv_query_port(b->verbs, 2, &attr) == EINVAL);
+    struct ibv_pd *pd = ibv_alloc_pd(verbs);
+    struct ibv_cq *cq = ibv_create_cq(verbs, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+    struct ibv_qp *pair = ibv_create_qp(pd, &init);
+    CHECK(pair);
+    struct ibv_qp_attr to_init = {.qp_state = IBV_QPS_INIT, .port_num = 2};
+    int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    CHECK(ibv_modify_qp(pair, &to_init, mask) == EINVAL);
+    to_init.port_num = 1;
+    CHECK(!ibv_modify_qp(pair, &to_init, mask));
+    CHECK(!ibv_destroy_qp(pair) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(verbs));
+    for (int i = 0; i < 2; i++) { /* those of the port that stands for all planes */
+        struct mrc_async_event event;
+        CHECK(!mrc_get_async_event(b->mrc, &event) && event.element.port_num == 1);
+    }
+}
+
 static int set_format(struct end *end, enum mrc_ctl_profile_state state, struct mrc_ctl_ev_fmt_field *fields,
                       int count) {
     struct mrc_ctl_ev_fmt_profile_attr attr = {

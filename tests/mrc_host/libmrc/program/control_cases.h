@@ -6,6 +6,7 @@
 
 void control_device(struct end *a, struct end *b);
 void ports(struct end *a, struct end *b);
+void plane_ports(struct end *a, struct end *b);
 void explicit_profile(struct end *a, struct end *b);
 void generated_profile(struct end *a, struct end *b);
 void cc_profile(struct end *a, struct end *b);

@@ -314,6 +314,7 @@ static test_case *case_named(const char *name) {
         {"linger", linger},
         {"control_device", control_device},
         {"ports", ports},
+        {"plane_ports", plane_ports},
         {"explicit", explicit_profile},
         {"generated", generated_profile},
         {"cc", cc_profile},

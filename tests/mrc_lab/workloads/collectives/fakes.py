@@ -43,11 +43,17 @@ class FakeNetwork:
         self.placed_bytes = 0
         self.stalled = False  # nothing is placed meanwhile
         self.devices: list[FakeDevice] = []
+        self.silent: set[bytes] = set()  # NICs that neither send nor answer
         self.imm_count = 0
         self.plain_count = 0
 
     def region_at(self, address: int) -> FakeRegion:
         return next(r for r in self.regions.values() if 0 <= address - r.info.address < r.info.length)
+
+    def reachable(self, pair: FakePair) -> bool:
+        """Whether neither end is silent."""
+        assert pair.remote is not None
+        return not self.silent & {pair.address.address, pair.remote.address}
 
     def device(self, number: int) -> FakeDevice:
         self.devices.append(FakeDevice(self, number))
@@ -76,6 +82,7 @@ class FakeQueue:
 
     def listen(self, listener: Callable[[], None]) -> None:
         self.listener = listener
+        asyncio.get_running_loop().call_soon(self._call)  # for entries that are here already
 
     def unlisten(self) -> None:
         self.listener = None
@@ -90,14 +97,14 @@ class FakeQueue:
 
 @dataclass
 class _Write:
-    region: FakeRegion
+    region: FakeRegion | None  # None: of no bytes
     offset: int
     request: WorkRequest
     copy: bytes
 
     @property
-    def now(self) -> memoryview:
-        return self.region.buffer[self.offset : self.offset + self.request.length]
+    def now(self) -> bytes | memoryview:
+        return b"" if self.region is None else self.region.buffer[self.offset : self.offset + self.request.length]
 
 
 @dataclass
@@ -114,6 +121,7 @@ class FakePair:
     open_imms: int = 0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     last_acknowledgement: asyncio.Task[None] | None = None
+    closed: bool = False
 
     @property
     def qpn(self) -> int:
@@ -125,15 +133,23 @@ class FakePair:
 
     def post_send(self, requests: Sequence[WorkRequest]) -> None:
         for request in requests:
-            assert request.length > 0
             assert (request.imm is None) == (request.opcode is WrOpcode.WRITE)
+            self.open_imms += request.imm is not None
+            if not request.length:
+                self.queue.append(_Write(None, 0, request, b""))
+                continue
             region = next(r for r in self.network.regions.values() if r.info.lkey == request.lkey)
             offset = request.local_address - region.info.address
             assert 0 <= offset <= offset + request.length <= len(region.buffer)
             self.queue.append(_Write(region, offset, request, bytes(region.buffer[offset : offset + request.length])))
-            self.open_imms += request.imm is not None
         assert self.open_imms <= self.attributes.max_wimm_dest
         self.wake.set()
+
+    def close(self) -> None:
+        self.closed = True
+        for task in self.tasks:
+            if not task.get_loop().is_closed():
+                task.cancel()
 
     def counters(self) -> QpCounters:
         return QpCounters(data_sent=self.sent)
@@ -156,7 +172,7 @@ class FakePair:
             for write in order:
                 for _ in range(self.network.random.randrange(4)):
                     await asyncio.sleep(0)
-                while self.network.stalled:
+                while self.network.stalled or not self.network.reachable(self):
                     await asyncio.sleep(0.002)
                 if not self._place(write):
                     return
@@ -172,15 +188,17 @@ class FakePair:
 
     def _place(self, write: _Write) -> bool:
         network, request = self.network, write.request
+        assert self.remote is not None
+        if network.pairs[self.remote.address, self.remote.qpn].closed:
+            return self._fail(request, CompletionStatus.REMOTE_OPERATION_ERROR, "the peer's queue pair is gone")
+        if not request.length:
+            return True
         target = next(
             r for r in network.regions.values() if 0 <= request.remote_address - r.info.address < r.info.length
         )
         if network.fail_next or target.info.rkey != request.rkey:
             network.fail_next = max(network.fail_next - 1, 0)
-            error = CompletionStatus.REMOTE_ACCESS_ERROR
-            opcode = CompletionOpcode.WRITE
-            self.send_cq.put(Completion(request.wr_id, self.address.qpn, opcode, error, 0, reason="wrong rkey"))
-            return False
+            return self._fail(request, CompletionStatus.REMOTE_ACCESS_ERROR, "wrong rkey")
         at = request.remote_address - target.info.address
         data = bytearray(write.now)
         if network.corrupt_next:
@@ -192,6 +210,11 @@ class FakePair:
         network.plain_count += request.imm is None
         self.sent += 1
         return True
+
+    def _fail(self, request: WorkRequest, status: CompletionStatus, reason: str) -> bool:
+        opcode = CompletionOpcode.WRITE
+        self.send_cq.put(Completion(request.wr_id, self.address.qpn, opcode, status, 0, reason=reason))
+        return False
 
     async def _acknowledge(self, group: list[_Write], before: asyncio.Task[None] | None) -> None:
         for _ in range(self.network.random.randrange(12)):
@@ -211,19 +234,34 @@ class FakeDevice:
     def __init__(self, network: FakeNetwork, number: int) -> None:
         self.network = network
         self.nic = bytes(15) + bytes([number])
+        self.name = f"h{number + 1}"
+        self.domains: list[FakeDomain] = []
         self.events: asyncio.Queue[AsyncEvent] = asyncio.Queue()
 
     async def next_event(self) -> AsyncEvent:
         return await self.events.get()
 
-    def alloc_pd(self) -> FakeDevice:
-        return self
+    def alloc_pd(self) -> FakeDomain:
+        self.domains.append(FakeDomain(self))
+        return self.domains[-1]
 
-    def close(self) -> None:
-        """As a protection domain; what is in it ends with its loop."""
+    def kill(self) -> None:
+        """As when its process ends: nothing that it has stays on the NIC."""
+        for domain in self.domains:
+            domain.close()
 
     def create_cq(self, capacity: int) -> FakeQueue:
         return FakeQueue(capacity)
+
+
+class FakeDomain:
+    def __init__(self, device: FakeDevice) -> None:
+        self.network, self.nic = device.network, device.nic
+        self.pairs: list[FakePair] = []
+
+    def close(self) -> None:
+        for pair in self.pairs:
+            pair.close()
 
     def alloc_mr(self, length: int, access: Access) -> FakeRegion:
         assert access == Access.LOCAL_WRITE | Access.REMOTE_WRITE
@@ -234,10 +272,17 @@ class FakeDevice:
         self.network.regions[info.rkey] = region
         return region
 
-    def create_qp(self, send_cq: Any, recv_cq: Any, qp_type: QpType, attributes: QpAttributes) -> FakePair:
+    def create_qp(
+        self,
+        send_cq: Any,
+        recv_cq: Any,
+        qp_type: QpType = QpType.MRC,
+        attributes: QpAttributes = QpAttributes(),  # noqa: B008 (frozen)
+    ) -> FakePair:
         address = QpAddress(self.nic, 16 + len(self.network.pairs))
         pair = FakePair(self.network, address, send_cq, recv_cq, attributes)
         self.network.pairs[self.nic, address.qpn] = pair
+        self.pairs.append(pair)
         return pair
 
 
