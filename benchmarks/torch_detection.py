@@ -12,12 +12,11 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from benchmarks.report import Measurement
+from mrc_common import children
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.torch_jobs.launch import Rank, variables
 from topologies.clos import multi_plane_clos
@@ -44,18 +43,13 @@ except dist.DistBackendError as error:
 def measure() -> Iterator[Measurement]:
     """One fabric for all rounds; every rank of every round must name the one that was lost."""
     fabric = multi_plane_clos(f"bench-detect-{os.getpid()}", planes=2, t0=2, t1=2, hosts=RANKS, rate_bps=100_000_000)
-    script = Path(f"/tmp/{fabric.name}.py")
-    script.write_text(PROGRAM)
-    try:
-        with running(fabric) as world:
-            rounds = Rounds(world, script)
-            for what in ("waiting", "busy"):
-                name = f"killed_rank_{what}"
-                yield from _summary(name, [t for _ in range(KILLS) for t in rounds.kill(what)])
-                yield Measurement(f"torch_detection_{name}_exit_median", statistics.median(rounds.exits_ms), "ms")
-            yield from _summary("dead_host", [t for _ in range(CUTS) for t in rounds.cut()])
-    finally:
-        script.unlink()
+    with running(fabric) as world:
+        rounds = Rounds(world)
+        for what in ("waiting", "busy"):
+            name = f"killed_rank_{what}"
+            yield from _summary(name, [t for _ in range(KILLS) for t in rounds.kill(what)])
+            yield Measurement(f"torch_detection_{name}_exit_median", statistics.median(rounds.exits_ms), "ms")
+        yield from _summary("dead_host", [t for _ in range(CUTS) for t in rounds.cut()])
 
 
 def _summary(name: str, times_ms: list[float]) -> Iterator[Measurement]:
@@ -67,8 +61,8 @@ def _summary(name: str, times_ms: list[float]) -> Iterator[Measurement]:
 class Rounds:
     """Starts the ranks anew in each round; milliseconds of the survivors."""
 
-    def __init__(self, world: EmulatedWorld, script: Path) -> None:
-        self._world, self._script, self._port = world, script, FIRST_PORT
+    def __init__(self, world: EmulatedWorld) -> None:
+        self._world, self._port = world, FIRST_PORT
         self.exits_ms: list[float] = []  # how long killed processes took to end, in rounds of the last kind
         self._what = ""
         shells = world.emulation.run.shells()
@@ -101,8 +95,8 @@ class Rounds:
     def _start(self, what: str) -> list[subprocess.Popen[str]]:
         self._port += 1  # the port of a round before may still be in use
         processes = [
-            subprocess.Popen(
-                [*namespaces.enter_host(rank.shell), sys.executable, str(self._script), what],
+            children.popen(
+                [*namespaces.enter_host(rank.shell), *children.python_code(PROGRAM, what)],
                 env={
                     **os.environ,
                     **host_environment.variables(self._world.emulation.run, rank.host),

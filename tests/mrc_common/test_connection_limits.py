@@ -20,7 +20,7 @@ _LISTENS = {
     "add_secure_port", "TCPSite", "UnixSite", "SockSite", "HTTPServer", "ThreadingHTTPServer", "TCPServer",
 }  # fmt: skip
 _ACCEPTS = {"accept", "sock_accept"}
-_NO_SOCKETS = {"self", "watch", "queue"}  # one listens for crashes and completions there
+_NO_SOCKETS = {"self", "watch", "queue", "_queue"}  # one listens for crashes and completions there
 _LIMITS = {"mrc_common.limited_server", "mrc_common.connection_limits"}
 _OTHERWISE = {
     "mrc_common/unix_sockets.py": "only makes the socket; who accepts on it is found by itself",
