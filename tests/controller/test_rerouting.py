@@ -238,7 +238,7 @@ Start = Callable[[], None]
 
 @asynccontextmanager
 async def up(fabric: Fabric, address: str) -> AsyncIterator[Fleet]:
-    fleet = Fleet(fabric, address, fabric_program(), timeout_s=0.5)
+    fleet = Fleet(fabric, address, fabric_program())
     fleet.start()
     try:
         assert await fleet.wait_verified(20), fleet.status.problems
