@@ -31,7 +31,7 @@ BUDGET_MIN: Final = {
     "congestion": (0.1, 0),
     "controller": (0.45, 0.35),
     "docs": (0.1, 2),
-    "examples": (0, 0.3),
+    "examples": (0, 0.5),
     "fuzz": (0, 1.5),
     "integration": (4.3, 6),
     "mrc_common": (0.7, 0.1),

@@ -142,7 +142,7 @@ MUTANTS = (
     Mutant("R3.9", f"{T}.ack_processing",
            "self._paths.retire(self._paths.path(value), PathReason.PEER_SKIP, None, now, True)",
            "self._paths.skip(value)"),
-    Mutant("R3.11", f"{T}.bad_paths", "if watched.successes >= self._nic.transport.probe_successes:", "if False:"),
+    Mutant("R3.11", f"{T}.probe_schedule", "return 0 if self._successes >= self._needed else ", "return "),
     Mutant("R3.17", f"{T}.peer", "        if changed > 0:\n            self._planes_changed(now)\n        elif",
            "        if"),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 
 import numpy as np
@@ -21,6 +22,7 @@ class Around:
         self.lost = 0.0
         self.changes: list[tuple[int, bool]] = []
         self.events: list[tuple[int, int, object]] = []
+        self._order = itertools.count()
 
     def path_rate(self, stream: int, plane: int) -> tuple[float, float]:
         return 1e6, 2.0 * TRIP
@@ -35,7 +37,7 @@ class Around:
         self.changes.append((now, first_loss is not None))
 
     def at(self, time, call) -> None:
-        heapq.heappush(self.events, (time, len(self.events) + random.randrange(1 << 40), call))
+        heapq.heappush(self.events, (time, next(self._order), call))
 
     def run(self, until: int) -> None:
         while self.events and self.events[0][0] <= until:
