@@ -78,8 +78,8 @@ def ideal(case: Case, capacity: Capacity = _WHOLE) -> Ideal:
         size = workload.bytes
         if workload.operation == "all_to_all":
             others = hosts - len(fabric.nics_of(0))
-            time = max(alone(size * (hosts - 1) // hosts), over_uplinks(size * others // hosts))
-            return Ideal((hosts - 1) * size, capacity.time(time))
+            longest = max(alone(size * (hosts - 1) // hosts), over_uplinks(size * others // hosts))
+            return Ideal((hosts - 1) * size, capacity.time(longest))
         return Ideal(2 * (hosts - 1) * size, capacity.time(ring(size)))
     if isinstance(workload, Training):
         size = sum(workload.gradients)
