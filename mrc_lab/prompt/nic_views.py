@@ -95,11 +95,7 @@ ENTROPY_VALUES = Listing(
         Column("skipped_evs", "how many of them are skipped for a turn"),
         Column("state", "`good`, `skip`, `assumed_bad` or `denied`", "state"),
         Column("active", _ACTIVE, "active", _yes("active")),
-        Column(
-            "sent_packets",
-            "packets sent on it; null with RoCE, like the next three (see `qps`)",
-            "sent",
-        ),
+        Column("sent_packets", "packets sent on it; null with RoCE, like the next three (see `qps`)", "sent"),
         Column("lost_packets", "packets lost on it", "lost"),
         Column("ecn_marked_packets", "packets reported with an ECN mark"),
         Column("trimmed_packets", "packets reported as trimmed"),

@@ -20,8 +20,7 @@ class Tally:
     """How a sweep stands: runs by what came of them.
 
     `before` were done by an earlier call, `other_version` of these with other sources of this project; `lost` are to be
-    redone.
-    `table` and `points` are there at the end, of all runs in the folder.
+    redone. `table` and `points` are there at the end, of all runs in the folder.
     """
 
     total: int

@@ -23,15 +23,7 @@ class SelectiveTimer:
     """Times of one requester, in ns."""
 
     __slots__ = (
-        "_backoff",
-        "_few",
-        "_many",
-        "_policy",
-        "_retry_since",
-        "ack_timeout",
-        "retries",
-        "round_trip",
-        "since",
+        "_backoff", "_few", "_many", "_policy", "_retry_since", "ack_timeout", "retries", "round_trip", "since",
         "unanswered",
     )  # fmt: skip
 
