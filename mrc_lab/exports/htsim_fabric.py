@@ -27,13 +27,15 @@ def exported_tree(case: Case) -> FatTree:
         raise ValueError(f"fabric.planes is {part.planes}, but a host of htsim has one port: planes must be 1")
     if not part.t1:
         raise ValueError("fabric.t1 is 0, but fabrics of htsim have two tiers or three")
-    if part.kernel_switches:
-        raise ValueError("fabric.kernel_switches: switches of htsim are all alike")
     if part.t2 and part.t2_wiring is T2Wiring.MESH:
         raise ValueError("fabric.t2_wiring is mesh, but in htsim a T2 joins the T1s of one number: it must be groups")
     if replace(case.timing, switch=0) != IDEAL:
         raise ValueError("timing: of all its times htsim's files have that of switches only")
     fabric = build_fabric(part)
+    if fabric.kernel_switches:
+        raise ValueError("fabric.kernel_switches: switches of htsim are all alike")
+    if fabric.reroute_ns is not None:
+        raise ValueError("fabric.reroute: htsim's files have nothing of it")
     racks, pods = _even(fabric)
     t0s = len(fabric.tier(Tier.T0, 0))
     if len(fabric.links) != len(fabric.nics) + t0s * part.t1 + pods * part.t2:

@@ -88,14 +88,14 @@ ENTROPY_VALUES = Listing(
         Column("host", "the host"),
         _QPN,
         *_REMOTE,
-        _EV,
+        Column("ev", "entropy value; of RoCE the UDP source port", "EV", _EV.show),
         _PLANE,
-        Column("uplink", "number of the uplink in the entropy value", "uplink"),
+        Column("uplink", "number of the uplink in the entropy value; null with RoCE, where switches choose", "uplink"),
         Column("evs", "how many entropy values of the path the queue pair uses, `ev` being the path's first", "EVs"),
         Column("skipped_evs", "how many of them are skipped for a turn"),
         Column("state", "`good`, `skip`, `assumed_bad` or `denied`", "state"),
         Column("active", _ACTIVE, "active", _yes("active")),
-        Column("sent_packets", "packets sent on it", "sent"),
+        Column("sent_packets", "packets sent on it; null with RoCE, like the next three (see `qps`)", "sent"),
         Column("lost_packets", "packets lost on it", "lost"),
         Column("ecn_marked_packets", "packets reported with an ECN mark"),
         Column("trimmed_packets", "packets reported as trimmed"),
@@ -173,23 +173,24 @@ def counters(host: str, qpn: int | None, ask: Ask, *, queue_pairs: bool) -> list
 
 def entropy_values(host: str, ask: Ask) -> list[Row]:
     """Every path of each queue pair of a host."""
-    return [
-        {
-            "host": host,
-            **_identity(qp),
-            "ev": path["ev"],
-            "plane": path["plane"],
-            "uplink": path["ev"] & _UPLINK,
-            "evs": max(len(path["evs"]), 1),
-            "skipped_evs": path["skipped"],
-            "state": path["state"],
-            "active": path["active"],
-            **_totals([path]),
-            "rtt_ns": path["rtt"] or None,
-        }
-        for qp in ask(host, "qps")
-        for path in ask(host, "qp_paths", qpn=qp["qpn"])
-    ]
+    return [_path_of(host, qp, path) for qp in ask(host, "qps") for path in ask(host, "qp_paths", qpn=qp["qpn"])]
+
+
+def _path_of(host: str, qp: Mapping[str, Any], path: Mapping[str, Any]) -> Row:
+    routed = QpType(qp["type"]).source_routed
+    return {
+        "host": host,
+        **_identity(qp),
+        "ev": path["ev"],
+        "plane": path["plane"],
+        "uplink": path["ev"] & _UPLINK if routed else None,
+        "evs": max(len(path["evs"]), 1),
+        "skipped_evs": path["skipped"],
+        "state": path["state"],
+        "active": path["active"],
+        **(_totals([path]) if routed else dict.fromkeys(_TOTALS)),
+        "rtt_ns": path["rtt"] or None,
+    }
 
 
 def paths(fabric: Fabric, source: str, destination: str, ask: Ask) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mrc_common import named_files, strict_json
+from mrc_common.units import counted
 from mrc_lab.cli.options import SEEDS
 
 MISSING = 3
@@ -36,13 +37,14 @@ def rank(
     only what is missing. The exit status is 0 when all runs are done, 3 when some are missing.
     """
     from mrc_common.written_files import write_text
-    from mrc_lab.rank.comparison import load, write_experiments
+    from mrc_lab.rank.comparison import experiment_files, load, write_experiments
     from mrc_lab.rank.ranking import ranking
     from mrc_lab.rank.table import markdown, tidy
     from mrc_lab.sweeps.command import run_with_progress, spread
     from mrc_lab.sweeps.grid import make_grid
 
-    comparison = load().only(only)
+    everything = load()
+    comparison = everything.only(only)
     if listed:
         for title, parts in (
             ("transports", comparison.transports),
@@ -51,14 +53,17 @@ def rank(
         ):
             click.echo(f"{title}: {', '.join(str(part['name']) for part in parts)}")
         return 0
-    folder = output or Path("results", "+".join(("rank", *only)))
-    runs, missing = {}, 0
+    chosen = [name for name in everything.names if name in only]
+    folder = output or Path("results", "+".join(("rank", *chosen)))
+    runs, missing, failed = {}, 0, 0
     for transport in comparison.transports:
         name = str(transport["name"])
         click.echo(name, err=True)
-        files = write_experiments(comparison, transport, folder / name / "experiments")
+        files = experiment_files(comparison, transport, folder / name / "experiments")
         tally = run_with_progress(make_grid(files, (), seeds), folder / name, spread(jobs, address))
+        write_experiments(files)  # only now: the folder may be another ranking's
         missing += tally.total - tally.done
+        failed += tally.verdicts.get("error", 0)
         runs[name] = _done(tally.table, seeds)
     rows = ranking(comparison, runs)
     text = markdown(comparison, rows, seeds)
@@ -66,6 +71,8 @@ def rank(
     write_text(folder / "ranking.csv", tidy(rows))
     click.echo(text)
     click.echo(f"ranking: {folder / 'ranking.md'}, {folder / 'ranking.csv'}")
+    if failed:
+        click.echo(f"{counted(failed, 'run')} failed, left out here: see 'error' in table.jsonl", err=True)
     if missing:
         click.echo(f"{missing} runs are missing; repeat the command", err=True)
         return MISSING

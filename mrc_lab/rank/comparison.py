@@ -18,6 +18,7 @@ from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.model import Case
+from mrc_lab.sweeps.grid import SweepFile
 
 _FILE = Path(__file__).with_name("ranking.yaml")
 Part = Mapping[str, Any]
@@ -41,18 +42,22 @@ class Comparison:
     conditions: Sequence[Part]
     experiment: Part
 
+    @property
+    def names(self) -> list[str]:
+        """Of all transports, workloads and conditions, in this order."""
+        return [str(part["name"]) for part in (*self.transports, *self.workloads, *self.conditions)]
+
     def only(self, names: Collection[str]) -> Comparison:
         """What is left when of each kind only those with these names are taken, all where none of the kind is named.
 
         ExperimentError for a name that is none.
         """
-        kinds = (self.transports, self.workloads, self.conditions)
-        known = [str(part["name"]) for parts in kinds for part in parts]
         for name in names:
-            if name not in known:
-                raise ExperimentError(f"nothing that is ranked is called {name}; {suggest(name, known)}")
+            if name not in self.names:
+                raise ExperimentError(f"nothing that is ranked is called {name}; {suggest(name, self.names)}")
         transports, workloads, conditions = (
-            [part for part in parts if part["name"] in names] or list(parts) for parts in kinds
+            [part for part in parts if part["name"] in names] or list(parts)
+            for parts in (self.transports, self.workloads, self.conditions)
         )
         return Comparison(self.networks, transports, workloads, conditions, self.experiment)
 
@@ -95,15 +100,19 @@ def name_of(workload: str, condition: str) -> str:
     return f"{workload}.{condition}"
 
 
-def write_experiments(comparison: Comparison, transport: Part, folder: Path) -> list[Path]:
-    """Write every experiment of a transport as a file, and return these."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for (workload, condition), content in comparison.experiments(transport).items():
-        file = folder / f"{name_of(workload, condition)}.yaml"
-        write_text(file, _text(content))
-        files.append(file)
-    return files
+def experiment_files(comparison: Comparison, transport: Part, folder: Path) -> list[SweepFile]:
+    """Every experiment of a transport as a file in `folder`, which is not written."""
+    return [
+        SweepFile(folder / f"{name_of(workload, condition)}.yaml", _text(content))
+        for (workload, condition), content in comparison.experiments(transport).items()
+    ]
+
+
+def write_experiments(files: Sequence[SweepFile]) -> None:
+    """Write files, over any that are there."""
+    for file in files:
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file.path, file.text)
 
 
 def _text(content: Part) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.rank.comparison import Comparison, case_of, name_of
-from mrc_lab.rank.ideal import ideal
+from mrc_lab.rank.ideal import Capacity, ideal
 from mrc_lab.reports.confidence_interval import ConfidenceInterval, mean_interval
 
 Run = Mapping[str, Any]  # a row of the table
@@ -25,8 +25,8 @@ _ALIKE = 0.01  # of the ideal throughput
 class Result:
     """One transport in one row: means over the seeds, times in ns.
 
-    `share` is of the ideal throughput. A time is None when in some seed a message had not ended when the run did; then
-    `unfinished` counts these seeds. `failed` is how many requests failed, the sum over seeds.
+    `share` is of the ideal throughput. A time is None when in some seed a message failed, or had not ended when the run
+    did; then `unfinished` counts these seeds. `failed` is how many requests failed, the sum over seeds.
     """
 
     share: ConfidenceInterval
@@ -80,15 +80,15 @@ def ranking(comparison: Comparison, runs: Mapping[str, Iterable[Run]]) -> list[R
 
 
 def _result(runs: Sequence[Run], case: Case, capacity: float) -> Result:
-    best = ideal(case)
+    best = ideal(case, Capacity(capacity, min((planned.at for planned in case.faults), default=0)))
 
     def finished(run: Run) -> bool:
-        return bool(run["end_ns"] < case.duration and run["report.p100"] is not None)
+        return bool(run["end_ns"] < case.duration and run["report.p100"] is not None and not run["report.failed"])
 
     def share(run: Run) -> float:
         if finished(run):
-            return float(best.time / capacity / run["end_ns"])
-        return float(run["report.throughput"] * best.time / (best.delivered * 8e9) / capacity)
+            return float(best.time / run["end_ns"])
+        return float(run["report.throughput"] * best.time / (best.delivered * 8e9))
 
     def mean(name: str) -> float:
         return mean_interval([float(run[f"report.{name}"] or 0.0) for run in runs]).mean

@@ -29,7 +29,7 @@ def markdown(comparison: Comparison, rows: Sequence[Row], seeds: Sequence[int]) 
         *_table(names, rows, _share),
         "",
         "P99 and P100 of the completion times of messages or operations, and after the semicolon the longest stall."
-        " *n of m*: in n of m runs something had not ended when the run did.",
+        " *n of m*: in n of m runs something failed, or had not ended when the run did.",
         "",
         *_table(names, rows, _times),
     ]

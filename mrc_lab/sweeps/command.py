@@ -154,6 +154,12 @@ def run_with_progress(grid: Grid, output: Path, spread: Spread) -> Tally:
             bad = tally.done - tally.verdicts.get("pass", 0)
             words = [f"{bad} not as expected"] * bool(bad) + [f"{len(tally.lost)} lost"] * bool(tally.lost)
             progress.update(line, visible=True, completed=tally.done, description=", ".join(["runs", *words]))
+            if outcome is None and tally.other_version:
+                console.print(
+                    f"note: {counted(tally.other_version, 'run')} in {output} were done by another version of this"
+                    " project; remove the folder to do them again",
+                    markup=False,
+                )
             if outcome is not None and outcome.record is None:
                 console.print(f"lost: {outcome.run}: {outcome.lost}", markup=False)
             elif outcome is not None and "error" in (outcome.record or {}):

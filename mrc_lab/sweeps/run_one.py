@@ -21,6 +21,7 @@ from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.summary import commit, summarize
 from mrc_lab.reports.verdicts import judge
 from mrc_lab.sweeps.grid import SweepRun, backend_of
+from mrc_lab.sweeps.version import digest
 from topologies.errors import FabricError
 
 
@@ -34,7 +35,7 @@ class SweepOutcome:
 
 
 def execute(run: SweepRun) -> SweepOutcome:
-    """Do a run. All of its record but `wall_s`, `finished`, `commit` and `node` depends on file and seed alone."""
+    """Do a run. All of its record but `wall_s`, `finished`, `commit`, `sources` and `node` depends on file and seed."""
     began = time.monotonic()
     result: dict[str, Any]
     try:
@@ -52,6 +53,7 @@ def execute(run: SweepRun) -> SweepOutcome:
         "wall_s": round(time.monotonic() - began, 3),
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
+        "sources": digest(),
         "node": platform.node(),
     }
     return SweepOutcome(run, record)

@@ -10,19 +10,22 @@ from mrc_lab.sweeps import sweep_folder as folders
 from mrc_lab.sweeps.grid import Grid, SweepRun
 from mrc_lab.sweeps.points import Point
 from mrc_lab.sweeps.run_one import SweepOutcome
+from mrc_lab.sweeps.version import digest
 
 Spread = Callable[[Sequence[SweepRun]], Iterable[SweepOutcome]]
 
 
 @dataclass(slots=True)
 class Tally:
-    """How a sweep stands: runs by what came of them. `before` were done by an earlier call, `lost` are to be redone.
+    """How a sweep stands: runs by what came of them.
 
-    `table` and `points` are there at the end, of all runs in the folder.
+    `before` were done by an earlier call, `other_version` of these with other sources of this project; `lost` are to be
+    redone. `table` and `points` are there at the end, of all runs in the folder.
     """
 
     total: int
     before: int = 0
+    other_version: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     lost: list[SweepOutcome] = field(default_factory=list)
     table: Path | None = None
@@ -52,6 +55,7 @@ def sweep(grid: Grid, path: Path, spread: Spread, notify: Callable[[Tally, Sweep
         for run in grid.runs:
             if run.id in folder.records:
                 tally.count(folder.records[run.id])
+                tally.other_version += folder.records[run.id].get("sources") != digest()
             else:
                 missing.append(run)
         tally.before = tally.done

@@ -6,7 +6,7 @@ column, null where it has no value, and a column has one type (numbers; true and
 Columns: ``experiment``, ``set.<key>`` for every parameter, ``seed``, ``case``, ``verdict`` and ``error`` of the run;
 the case's figures from its summary under dotted names (``packets.lost``, ``flows.h1>h3.median_bps``; of a list its
 length); ``report.<title>`` for every metric that the file reports; ``expect.<title>.ours`` and ``.verdict`` for every
-expectation; ``wall_s``, ``finished``, ``commit``, ``node`` (where it was done), ``run``.
+expectation; ``wall_s``, ``finished``, ``commit``, ``sources`` (digest), ``node`` (where it was done), ``run``.
 Rows are in the order of experiment, parameters, seed and case, so that the table does not depend on which run was done
 first.
 """
@@ -24,7 +24,7 @@ import yaml
 from mrc_common.written_files import writing
 
 Row = dict[str, Any]
-_LAST = ("wall_s", "finished", "commit", "node", "run")
+_LAST = ("wall_s", "finished", "commit", "sources", "node", "run")
 
 
 def write_table(place: Path, records: Iterable[Mapping[str, Any]]) -> int:

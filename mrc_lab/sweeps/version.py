@@ -10,8 +10,8 @@ import hashlib
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-_PACKAGES = ("mrc_host", "mrc_lab", "p4runtime_shim", "p4src", "simulation", "topologies")
-_SUFFIXES = (".py", ".c", ".h", ".mk", ".json", ".p4", ".txtpb")
+_PACKAGES = ("mrc_common", "mrc_host", "mrc_lab", "p4runtime_shim", "p4src", "simulation", "topologies")
+_SUFFIXES = (".py", ".c", ".h", ".mk", ".json", ".p4", ".txtpb", ".yaml")
 
 
 @functools.cache

@@ -94,7 +94,7 @@ class SelectiveRequester(SinglePathRequester):
         # parts
         self.sent = SelectiveRepeat(cc, first_psn)
         few = settings.rto_low if in_order else settings.rto_high
-        self.timer = SelectiveTimer(RetryPolicy.of(connection), few, settings.rto_high)
+        self.timer = SelectiveTimer(RetryPolicy.of(connection), few, settings.rto_high, settings.base_rtt)
         self._packets = DataPackets(connection, frames)
         self._messages = OutgoingMessages(sends, self._packets, attributes.max_wimm_dest)
 
@@ -232,7 +232,7 @@ class SelectiveRequester(SinglePathRequester):
         self.sent.answered(record)
         rtt = now - record.sent
         self._stats.round_trip(rtt)
-        self.timer.round_trip.sample(rtt, False, now)
+        self.timer.measured(rtt, now)
         return rtt
 
     def _lost(self, count: int, now: int) -> None:

@@ -2,9 +2,10 @@
 
 What was sent a timeout ago and not acknowledged is lost. IRN has a short timeout while few packets are in flight, when
 nothing sent later can show the loss, and a long one otherwise (SIGCOMM 2018, sections 3.1 and 4.1). Neither is shorter
-than the measured round trips require (RFC 6298), and both double with each timeout that follows another, up to the ACK
-timeout of the queue pair. Retries are counted as with go-back-N: one an ACK timeout in which nothing new was
-acknowledged (``retry_policy``).
+than round trips require (RFC 6298), neither those that were measured nor that of the idle fabric. Both double with each
+timeout, up to the ACK timeout of the queue pair, until a round trip is measured again (Karn's algorithm): while
+timeouts are too short, packets arrive, but all are sent twice, so that nothing can be measured. Retries are counted as
+with go-back-N: one an ACK timeout in which nothing new was acknowledged (``retry_policy``).
 """
 
 from __future__ import annotations
@@ -26,11 +27,17 @@ class SelectiveTimer:
         "unanswered",
     )  # fmt: skip
 
-    def __init__(self, policy: RetryPolicy, few: int, many: int) -> None:
-        """`few` and `many` are the timeouts with few and many packets in flight."""
+    def __init__(self, policy: RetryPolicy, few: int, many: int, base_rtt: int) -> None:
+        """`few` and `many` are the timeouts with few and many packets in flight, at the shortest.
+
+        `base_rtt` is the unloaded round trip; 0: not known.
+        """
+        idle = RoundTrip()
+        if base_rtt:
+            idle.sample(base_rtt)
         self._policy = policy
-        self._few = few
-        self._many = many
+        self._few = max(few, idle.pto())
+        self._many = max(many, idle.pto())
         self.ack_timeout = policy.ack_timeout
         self.round_trip = RoundTrip()  # of this path
         self.since = 0  # when the peer last answered, or data was sent after a pause
@@ -48,12 +55,15 @@ class SelectiveTimer:
         """There was nothing to wait for, and is now."""
         self.since = self._retry_since = now
 
+    def measured(self, rtt: int, now: int) -> None:
+        """A round trip was measured, so timeouts are as long as they have to be."""
+        self.round_trip.sample(rtt, False, now)
+        self._backoff = 0
+
     def on_answer(self, now: int, progress: bool, missing: bool) -> None:
         """The peer answered; with `progress` something new has arrived, and `missing` says whether anything has not."""
         self.since = now
         self.unanswered = False
-        if progress:
-            self._backoff = 0
         if progress or not missing:
             self.retries = 0
             self._retry_since = now

@@ -58,6 +58,9 @@ from topologies.fabric import lower_end_first
 TIMERS = (
     "base_rtt",
     "tail_probe_min",
+    "rto_low",
+    "rto_high",
+    "packet_lifetime",
     "recovery_delay",
     "retransmission_pause",
     "probe_interval",

@@ -8,6 +8,7 @@ default value does not matter, only whether the file says it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Final
 
 from mrc_common.declared.document import Value
@@ -19,6 +20,7 @@ from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric, LinkKind
 from topologies.fault_entries import ALWAYS
 from topologies.faults import kind_named
+from topologies.queues import QueueProfile
 
 TRANSPORTS: Final = ("mrc", "rc")
 WORKLOADS: Final = (WriteBw, Permutation, Incast, Collective, Training)
@@ -34,7 +36,7 @@ _FABRIC: Final = (
 _TRANSPORT: Final = ("type", "qps", "attributes", "settings")
 _ATTRIBUTES: Final = ("path_mtu", "timeout", "retry_count", "linear_retries")
 _SETTINGS: Final = (
-    "backup_share", "base_rtt", "ev_min_active", "flap_half_life", "linear_retries", "max_backoff", "probe_interval",
+    "backup_share", "base_rtt", "flap_half_life", "linear_retries", "max_backoff", "probe_interval",
     "probe_successes", "probe_timeout", "reorder_fraction", "sack_threshold",
 )  # fmt: skip
 _RANKS_REFUSED: Final = ("unacknowledged",)
@@ -79,10 +81,15 @@ def _fabric_refusals(fabric: Fabric, place: Value) -> Iterator[tuple[Value, str]
     if fabric.t2_count:
         keys = place.items()
         yield keys.get("t2", place), "the scale backend computes fabrics of two tiers only: leave the T2s out"
-    for name, said in (("reroute", fabric.reroute_ns is not None), ("pfc", fabric.queues.pfc)):
-        if said:  # in a fabric file, perhaps
-            where = place.items().get(name, place.items().get("file", place))
-            yield where, f"the scale backend computes no {name}: leave it out"
+    said = {
+        "reroute": fabric.reroute_ns is not None,
+        "pfc": fabric.queues.pfc,
+        "kernel_switches": bool(fabric.kernel_switches),
+        "queues": replace(fabric.queues, pfc=False) != QueueProfile(),
+    }
+    for name in filter(said.get, said):  # in a fabric file, perhaps
+        where = place.items().get(name, place.items().get("file", place))
+        yield where, f"the scale backend computes no {name}: leave it out"
     yield from _unread(place, _FABRIC)
 
 

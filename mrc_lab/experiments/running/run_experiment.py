@@ -55,8 +55,8 @@ def run_experiment(
     check(experiment, backend, captures)
     if backend == "scale":
         if trace is not None or measure_all:
-            what = "event traces" if trace is not None else "a page that plays the run"
-            raise ExperimentError(f"the scale backend has no packets, so there is no {what}", "Use --backend sim.")
+            what = "no event traces" if trace is not None else "no page that plays the run"
+            raise ExperimentError(f"the scale backend has no packets, so it has {what}", "Use --backend sim.")
         return _run_states(experiment, seed, notify, progress)
     opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}

@@ -120,6 +120,7 @@ def test_failed_links_come_back(tmp_path):
         ("", {"fabric": "{t0: 2, t1: 2, hosts: 4, links: {'t0-0:t1-0@p0': missing}}"}, "fabric.links: links are"),
         ("", {"fabric": "{pods: 2, t0: 1, t1: 2, t2: 2, hosts: 4, t2_wiring: mesh}"}, "fabric.t2_wiring is mesh"),
         ("", {"fabric": "{t0: 2, t1: 2, hosts: 4, kernel_switches: [t1-0@p0]}"}, "fabric.kernel_switches"),
+        ("", {"fabric": "{t0: 2, t1: 2, hosts: 4, reroute: 1ms}"}, "fabric.reroute"),
         ("", {"timing": "published_testbed"}, "timing: of all its times"),
         ("", {"faults": "[{kind: link_down, link: 't0-0:t1-0@p0', at: 0us}]"}, "faults: htsim can fail some"),
         ("", {"faults": "[{kind: link_down, link: 't0-0:t1-0@p0', at: 1us}]"}, "faults, line 5: in htsim a"),

@@ -241,6 +241,19 @@ def test_queue_pairs_and_entropy_values_are_listed(at: Session, monkeypatch: pyt
     assert at.says("evs h2") == "h2 has no queue pairs: 'write h2 ...' makes one\n"
 
 
+def test_the_path_that_switches_choose_has_no_uplink_and_no_counts(
+    at: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entropy value is a UDP source port; what is sent is known of the queue pair alone."""
+    for kind, known in (("rc_sr", False), ("rc", False), ("uet", True)):
+        pair = {**Agents.pair(7, "h3"), "type": kind}
+        monkeypatch.setattr(Agents, "pair", staticmethod(lambda qpn, remote, pair=pair: pair))
+        row = rows_of(at, "evs h1 --json")[0]
+        values = [row[name] for name in ("uplink", "sent_packets", "lost_packets", "trimmed_packets")]
+        assert (None not in values) == known, kind
+        assert "None" not in at.says("evs h1")
+
+
 def test_counters_shows_nic_ports_and_queue_pair_with_units(at: Session) -> None:
     rows = [line.split() for line in at.says("counters h1").splitlines()[2:]]
     assert rows == [

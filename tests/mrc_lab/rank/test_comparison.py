@@ -11,7 +11,7 @@ from mrc_host.verbs_types import QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_file, load_text
 from mrc_lab.experiments.files.checks import build_fabric
-from mrc_lab.rank.comparison import case_of, load, write_experiments
+from mrc_lab.rank.comparison import case_of, experiment_files, load, write_experiments
 
 COMPARISON = load()
 
@@ -59,9 +59,10 @@ def test_queue_pairs_are_limited_where_there_are_as_many_to_each_peer() -> None:
 
 def test_files_say_what_was_composed(tmp_path: Path) -> None:
     some = COMPARISON.only(["mrc", "incast-8", "cut-link"])
-    (file,) = write_experiments(some, some.transports[0], tmp_path / "new")
-    (case,) = load_file(file).cases
-    assert file.name == "incast-8.cut-link.yaml"
+    (file,) = files = experiment_files(some, some.transports[0], tmp_path / "new")
+    write_experiments(files)
+    (case,) = load_file(file.path).cases
+    assert file.path.name == "incast-8.cut-link.yaml"
     composed = case_of(some.experiments(some.transports[0])["incast-8", "cut-link"])
     assert [planned.fault for planned in case.faults] == [planned.fault for planned in composed.faults]
     assert (case.fabric, case.workload, case.transport) == (composed.fabric, composed.workload, composed.transport)

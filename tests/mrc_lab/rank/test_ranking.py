@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mrc_lab.rank.comparison import Comparison, case_of, load
-from mrc_lab.rank.ideal import ideal
+from mrc_lab.rank.ideal import Capacity, ideal
 from mrc_lab.rank.ranking import Row, ranking
 from mrc_lab.rank.table import markdown, tidy
 
@@ -29,9 +29,12 @@ def rows(comparison: Comparison = SOME, **runs: list[dict[str, Any]]) -> list[Ro
     return ranking(comparison, runs)
 
 
-def ideal_time(workload: str) -> float:
+WHOLE = Capacity()
+
+
+def ideal_time(workload: str, capacity: Capacity = WHOLE, condition: str = "healthy") -> float:
     (transport,) = load().only(["mrc"]).transports
-    return ideal(case_of(load().experiments(transport)[workload, "healthy"])).time
+    return ideal(case_of(load().experiments(transport)[workload, condition]), capacity).time
 
 
 @pytest.mark.parametrize(
@@ -62,9 +65,40 @@ def test_the_share_is_that_of_the_ideal_time() -> None:
     assert (result.p99, result.p100, result.stall, result.unfinished) == (90.0, 100.0, 5.0, 0)
 
 
-def test_what_a_condition_takes_from_the_network_is_no_fault_of_the_transport() -> None:
+def test_what_a_fault_takes_from_the_network_is_no_fault_of_the_transport_once_it_is_there() -> None:
     (row,) = rows(mrc=[run("incast-8.dark-plane", end=2 * MS)])
-    assert row.results["mrc"].share.mean == pytest.approx(ideal_time("incast-8") / (2 * MS) / 0.875)
+    dark_at = 30_000
+    best = dark_at + (ideal_time("incast-8") - dark_at) / 0.875
+    assert row.results["mrc"].share.mean == pytest.approx(best / (2 * MS))
+
+
+def test_computing_is_no_slower_in_a_dark_plane() -> None:
+    assert ideal_time("training", Capacity(0.5)) == pytest.approx(2 * ideal_time("training") - 2 * 100_000)
+    assert Capacity(0.5, since=1000).time(800) == 800, "done before the fault"
+    assert Capacity(0.5, since=1000).time(800, start=600) == 400 + 2 * 400
+
+
+@pytest.mark.parametrize(
+    ("workload", "longer"),
+    [
+        ("permutation", 2.0),
+        ("all-to-all", 2 * 56 / 63),  # a host sends to 56 of 63 peers over the uplinks
+        ("incast-8", 1.0),
+        ("incast-63", 1.0),
+        ("all-reduce", 1.0),
+        ("training", 1.0),
+    ],
+)
+def test_half_the_uplinks_only_slow_down_what_needs_them(workload: str, longer: float) -> None:
+    healthy, halved = (ideal_time(workload, condition=name) for name in ("healthy", "oversubscribed"))
+    assert 0.9 * longer < halved / healthy < 1.01 * longer, "but for the round trip, which is as long as before"
+
+
+def test_a_run_with_failed_requests_is_unfinished_however_early_it_ended() -> None:
+    (row,) = rows(mrc=[run(end=MS // 2, **{"report.failed": 1.0, "report.throughput": 0.1 * 8 * LINE})])
+    result = row.results["mrc"]
+    assert (result.unfinished, result.p100, result.failed) == (1, None, 1)
+    assert result.share.mean < 0.12
 
 
 @pytest.mark.parametrize("change", [{"p100": None}, {"end": 20 * MS}])

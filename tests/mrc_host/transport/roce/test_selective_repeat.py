@@ -124,6 +124,18 @@ def test_a_lost_tail_waits_for_the_short_timeout_if_few_packets_are_in_flight(pa
     assert a.nic.qp_counters(a.qpn).timeouts >= 1
 
 
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("base_rtt", [0, 2 * MS])
+def test_round_trips_beyond_the_timeouts_are_found_out(kind: QpType, base_rtt: int) -> None:
+    """Known beforehand, or after four windows: 320 us doubled three times are more than the 2 ms that it takes."""
+    world = World(planes=2, delay=1 * MS, transport=TransportSettings(base_rtt=base_rtt))
+    attributes = QpAttributes(send_psn=0, receive_psn=0, congestion_window=16 * MTU)
+    a, b = connect(world, size=1 << 20, kind=kind, attributes=attributes)
+    a.write(b, 256 * MTU)
+    done(world, a, b, within=1000 * MS)
+    assert a.nic.qp_counters(a.qpn).retransmitted <= (0 if base_rtt else 4 * 16)
+
+
 def test_with_adaptive_routing_reordering_is_no_loss_and_only_time_shows_one() -> None:
     world, a, b = pair(QpType.RC_AR, Faults(seed=3, delay=0.3, extra=100 * US), congestion_window=32 * MTU)
     a.write(b, 60 * MTU)

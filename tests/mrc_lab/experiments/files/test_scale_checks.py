@@ -43,6 +43,7 @@ def test_a_file_that_asks_for_nothing_else_passes():
         (FABRIC + WORK + REST + "transport: {spraying: oblivious}\n", 4, "transport.spraying"),
         (FABRIC + WORK + REST + "transport: {paths: 2}\n", 4, "transport.paths"),
         (FABRIC + WORK + REST + "transport: {settings: {plane_skew_limit: 4}}\n", 4, "settings.plane_skew_limit"),
+        (FABRIC + WORK + REST + "transport: {settings: {ev_min_active: 4}}\n", 4, "settings.ev_min_active"),
         (FABRIC + WORK + REST + "transport: {attributes: {mpr: 9}}\n", 4, "attributes.mpr"),
         (FABRIC + "workload: {kind: flows, load: 50%, sizes: 1M}\n" + REST, 2, "workload.kind"),
         (
@@ -68,6 +69,21 @@ def test_what_is_not_computed_is_refused_at_its_line(text, line, key):
     assert f"line {line}: " in message
     assert key in message
     assert message.count(". ") == 0  # one sentence
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("kernel_switches", "[t1-0@p0]"), ("queues", "{trim: 50}"), ("reroute", "1ms"), ("queues", "{pfc: yes}")],
+)
+def test_what_a_fabric_file_asks_for_is_refused_where_it_is_named(key, value, tmp_path):
+    common = "name: lab\nplanes: 2\nt0: 2\nt1: 2\nhosts: 8\nrate: 100G\n"
+    (tmp_path / "fabric.yaml").write_text(common)
+    text = f"{WORK}fabric: {{file: fabric.yaml}}\n{REST}"
+    check(load_text(text, source=str(tmp_path / "trial.yaml")), "scale")
+    (tmp_path / "fabric.yaml").write_text(f"{common}{key}: {value}\n")
+    with pytest.raises(FileError, match=r"line 2: fabric\.file: the scale backend computes no") as caught:
+        check(load_text(text, source=str(tmp_path / "trial.yaml")), "scale")
+    assert key in str(caught.value) or "pfc" in value
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name not in checks.FAULTS])
