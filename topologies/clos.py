@@ -20,7 +20,7 @@ from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
 from topologies.fabric_checks import (
     MAX_MTU,
-    MAX_NICS,
+    MAX_HOSTS,
     MAX_PER_KIND,
     MAX_PLANES,
     MAX_REROUTE_NS,
@@ -51,7 +51,7 @@ class Clos:
     planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=2)
     t0: int = key(Integer(1, MAX_PER_KIND), "T0 switches per plane; with pods, per pod", default=2)
     t1: int = key(Integer(0, MAX_PER_KIND), "T1 switches per plane; with pods, per pod", default=4)
-    hosts: int = key(Integer(1, MAX_NICS), "hosts in all, a multiple of the T0s; or give racks", default=4)
+    hosts: int = key(Integer(1, MAX_HOSTS), "hosts in all, a multiple of the T0s; or give racks", default=4)
     pods: int = key(Integer(1, MAX_PER_KIND), "pods of a fabric of three tiers", default=1)
     t2: int = key(Integer(0, MAX_PER_KIND), "T2 switches per plane, which join the pods", default=0)
     t2_wiring: T2Wiring = key(EnumMember(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)
@@ -90,6 +90,7 @@ class Clos:
         "queue signals, see topologies.queues",
         default=QueueProfile(),
     )
+    packets: bool = True  # which is no key of files: see Fabric
 
     def fabric(self) -> Fabric:
         """The fabric. Raises :class:`FabricError` when the numbers make none."""
@@ -120,6 +121,7 @@ class Clos:
             queues=self.queues,
             wiring=self.t2_wiring if self.t2 else T2Wiring.GROUPS,
             reroute_ns=self.reroute_ns,
+            packets=self.packets,
         )
         if len(present) < len(complete):  # else a switch has one group
             for switch in fabric.switches:

@@ -46,7 +46,8 @@ class Fabric:
     `usid_block` is the 32-bit locator block of every uSID, `address_prefix` the first 48 bits of NIC addresses, `mtu`
     that of every link in bytes, `settings` the protocol choices that switches (DSCP) and NICs must agree on, `queues`
     when switches mark, trim and drop, `wiring` which T1s a T2 joins. `reroute_ns` after a link has lost its carrier, or
-    has it back, the switches of its plane route plain IPv6 by the links that are up then (None: they never do).
+    has it back, the switches of its plane route plain IPv6 by the links that are up then (None: they never do). One
+    without `packets` may be larger than P4 switches and MAC addresses allow: only states are computed of it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Fabric:
     queues: QueueProfile = field(default_factory=QueueProfile)
     wiring: T2Wiring = T2Wiring.GROUPS
     reroute_ns: int | None = None
+    packets: bool = True
     _switches: dict[str, Switch] = field(init=False, repr=False, compare=False)
     _nics: dict[str, FabricNic] = field(init=False, repr=False, compare=False)
     _links: dict[str, Link] = field(init=False, repr=False, compare=False)

@@ -171,7 +171,7 @@ def _case(name: str, document: Value, backend: str) -> Case:
     tenants = tuple(_tenants(part, document))
     case = Case(
         name,
-        part.fabric,
+        replace(part.fabric, packets=backend != "scale"),
         tenants,
         part.duration,
         part.transport,
