@@ -19,8 +19,8 @@ from topologies.clos_keys import PORTS, PROTOCOL, AddressPrefix, LinkRules, Rack
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
 from topologies.fabric_checks import (
-    MAX_MTU,
     MAX_HOSTS,
+    MAX_MTU,
     MAX_PER_KIND,
     MAX_PLANES,
     MAX_REROUTE_NS,

@@ -15,6 +15,7 @@ take names, and patterns (``name_patterns``) where several things may be meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -152,6 +153,13 @@ class Fabric:
         from topologies.drawing import svg  # which takes time that most programs need not spend
 
         return svg(self, names=True) if len(self.links) <= _MOST_DRAWN else None
+
+    def with_settings(self, settings: ProtocolSettings) -> Fabric:
+        """The same with other choices of the protocol, which no part depends on: nothing is checked or built again."""
+        changed = copy(self)
+        object.__setattr__(changed, "settings", settings)
+        object.__setattr__(changed, "_derived", {})
+        return changed
 
     # Switches of the kernel
 

@@ -132,7 +132,8 @@ def check_wiring(pods: int, t1: int, t2: int, wiring: T2Wiring) -> None:
 def _check_nics(fabric: Fabric) -> None:
     check_range("number of hosts", len(fabric.nics), 1, MAX_HOSTS)
     if fabric.packets and len(fabric.nics) > MAX_NICS:
-        raise FabricError(f"there are {len(fabric.nics)} hosts, but {MAX_NICS} NICs can have a MAC address: {_NO_PACKETS}")
+        count = len(fabric.nics)
+        raise FabricError(f"there are {count} hosts, but {MAX_NICS} NICs can have a MAC address: {_NO_PACKETS}")
     rack, downlink = 0, 0
     for index, nic in enumerate(fabric.nics):
         if nic.index != index:

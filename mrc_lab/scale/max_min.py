@@ -53,6 +53,7 @@ class _Filling:
         load = np.concatenate([uses.load, np.ones(len(limit))])
         self.rate = limit.astype(float)
         self._open = np.ones(len(limit), dtype=bool)
+        self._unsettled = len(limit)
         self._left = np.concatenate([capacity, limit]).astype(float)
         self._total = np.bincount(constraint, weights=load, minlength=len(self._left))
         self._by_owner = _Rows(owner, len(limit), constraint, load)
@@ -66,7 +67,7 @@ class _Filling:
         """The lowest level, and the constraints that are full at it; None once there are no more."""
         found: list[int] = []
         lowest = np.inf
-        while self._heap and self._heap[0][0] <= lowest * _CLOSE:
+        while self._unsettled and self._heap and self._heap[0][0] <= lowest * _CLOSE:
             noted, constraint = heapq.heappop(self._heap)
             total = float(self._total[constraint])
             if total <= 0:
@@ -86,6 +87,7 @@ class _Filling:
         if not len(owners):
             return
         self._open[owners] = False
+        self._unsettled -= len(owners)
         self.rate[owners] = level
         constraint, load = self._by_owner.of(owners)
         np.subtract.at(self._left, constraint, load * level)
