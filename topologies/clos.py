@@ -7,8 +7,10 @@ wired the same (see ``wiring`` for the ports), except where a link rule says oth
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ParamSpec
 
@@ -94,6 +96,10 @@ class Clos:
 
     def fabric(self) -> Fabric:
         """The fabric. Raises :class:`FabricError` when the numbers make none."""
+        with _nothing_to_collect():
+            return self._fabric()
+
+    def _fabric(self) -> Fabric:
         racks = self._even_racks() if self.racks is None else _checked_racks(self.racks)
         hosts, t0s = sum(map(sum, racks)), sum(map(len, racks))
         _check_sizes(planes=self.planes, pods=len(racks), t0=t0s, t1=self.t1, t2=self.t2, hosts=hosts)
@@ -137,6 +143,18 @@ class Clos:
                 f"{self.hosts} hosts cannot be spread evenly over {groups} T0 groups: give a multiple of {groups}"
             )
         return [[self.hosts // groups] * self.t0] * self.pods
+
+
+@contextmanager
+def _nothing_to_collect() -> Iterator[None]:
+    """Meanwhile Python looks for no garbage: it would go through millions of parts again and again, all of them kept."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _takes_fields_of(cls: Callable[P, Clos]) -> Callable[[Callable[[Clos], Fabric]], Callable[P, Fabric]]:
