@@ -147,7 +147,7 @@ class Clos:
 
 @contextmanager
 def _nothing_to_collect() -> Iterator[None]:
-    """Meanwhile Python looks for no garbage: it would go through millions of parts again and again, all of them kept."""
+    """Meanwhile Python looks for no garbage, which would take a look at millions of parts again and again."""
     before = gc.isenabled()
     gc.disable()
     try:

@@ -31,7 +31,7 @@ from topologies.up_down import FabricPath
 
 __all__ = ["Fabric", "FabricNic", "Link", "LinkEnd", "LinkKind", "Switch", "T2Wiring", "Tier"]
 
-_MOST_DRAWN = 10_000  # links
+MOST_DRAWN = 10_000  # links of a fabric of which a picture is of any use
 DEFAULT_MTU = 4500  # a 4096-byte payload, 146 bytes of headers, and room
 DEFAULT_USID_BLOCK = 0xFC00_0000
 DEFAULT_ADDRESS_PREFIX = 0xFD00_006D_7263  # the first 48 bits of every NIC and kernel address
@@ -152,7 +152,7 @@ class Fabric:
         """The picture that notebooks show; None, so that they show the line above, of one with very many links."""
         from topologies.drawing import svg  # which takes time that most programs need not spend
 
-        return svg(self, names=True) if len(self.links) <= _MOST_DRAWN else None
+        return svg(self, names=True) if len(self.links) <= MOST_DRAWN else None
 
     def with_settings(self, settings: ProtocolSettings) -> Fabric:
         """The same with other choices of the protocol, which no part depends on: nothing is checked or built again."""

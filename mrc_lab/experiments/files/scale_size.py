@@ -1,8 +1,8 @@
 """Size of a run of the scale backend: its memory and time, estimated from numbers before they are spent.
 
-Factors are those of a run of 131,072 NICs on 8 planes, and fit one of 8,192 (docs/scale.md, "How large"). Memory is that of the
-fabric's links, of the streams and of the series that are recorded. Time is that of building the fabric, and of
-computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1.
+Factors are those of a run of 131,072 NICs on 8 planes, and fit one of 8,192 (docs/scale.md, "How large"). Memory is
+that of the fabric's links, of the streams and of the series that are recorded. Time is that of building the fabric, and
+of computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def check_fabric_memory(part: FabricPart, place: Value) -> None:
 
 def too_large(memory: float) -> str:
     """What is wrong about so much memory, of this process in all, or nothing."""
-    free = available_memory() + resident_memory()
-    if memory <= free:
+    available = available_memory()
+    free = available + resident_memory()
+    if memory <= free or not available:
         return ""
     return f"the run would take {show_size(memory)} of memory, and {show_size(free)} are free"
 
