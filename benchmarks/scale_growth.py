@@ -1,4 +1,4 @@
-"""Growth of the scale backend with NICs and with events: `examples/hundred_thousand.yaml` with fewer racks, or more flaps.
+"""Growth of the scale backend: `examples/hundred_thousand.yaml` with fewer racks, or with more flaps.
 
 Each size is run in a process of its own, since its highest memory counts. Time is CPU time, on one processor; it is
 that from the file to the recording, without the report. What is compared is time for each NIC, or each flap, with that
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.report import Measurement, read, report
+from mrc_common import children
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running.run_experiment import run_experiment
 
@@ -49,10 +50,14 @@ def _compared(run: Measurement, each: float, before: float, what: str) -> Measur
 
 def _in_process(racks: int, flaps: int) -> dict[str, Measurement]:
     """What was measured, by the last word of its name."""
-    command = [sys.executable, "-m", "benchmarks.scale_growth", str(racks), str(flaps)]
+    command = children.python("benchmarks.scale_growth", str(racks), str(flaps))
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads that wait for others take CPU time
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return {one.name.rpartition("_")[2]: one for one in map(read, done.stdout.splitlines())}
+    with children.popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = {one.name.rpartition("_")[2]: one for one in map(read, process.stdout)}
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed")
+    return found
 
 
 def _measurements(racks: int, flaps: int) -> Iterator[Measurement]:

@@ -49,5 +49,5 @@ def test_a_run_that_does_not_fit_is_refused_and_others_are_told_their_size_first
     assert "16 NICs: about" in told[1]
     monkeypatch.setattr(scale_size, "available_memory", lambda: 1000)
     monkeypatch.setattr(scale_size, "resident_memory", lambda: 1000)
-    with pytest.raises(ExperimentError, match="the run would take .* of memory, and 2000 B are free"):
+    with pytest.raises(ExperimentError, match=r"the run would take .* of memory, and 1\.953 KiB are free"):
         run_experiment(load_text(text), "scale", 1)
