@@ -8,7 +8,7 @@ RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-all unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map bench-torch cross-check soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
+.PHONY: help install demo run test test-all unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-scale bench-fabric bench-map bench-torch cross-check soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -119,6 +119,10 @@ bench-switch: ## * Measure the embedded switch
 bench-sim: ## Measure the simulation
 	@scripts/install runtime
 	@$(RUN) benchmarks sim $(ARGS)
+
+bench-scale: ## Measure how the scale backend grows
+	@scripts/install runtime
+	@$(RUN) benchmarks scale $(ARGS)
 
 bench-fabric: ## * Measure the bring-up of a fabric
 	@scripts/install runtime

@@ -97,7 +97,7 @@ class SimulatedWorld:
         frames = self._queues.max_packets or self._queues.buffer_packets
         self.timing: FabricTiming = timing(fabric, delay, frames, hardware)
         fitted = transport or self.timing.transport(fabric.settings.transport)
-        self.fabric = replace(fabric, settings=replace(fabric.settings, transport=fitted))
+        self.fabric = fabric.with_settings(replace(fabric.settings, transport=fitted))
         waiting = self.timing.round_trip - base_round_trip(fabric, delay)
         same = fitted.base_rtt == self.timing.round_trip
         self._round_trips = PathRoundTrips(fabric, delay, waiting) if same else None

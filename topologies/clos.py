@@ -7,8 +7,10 @@ wired the same (see ``wiring`` for the ports), except where a link rule says oth
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ParamSpec
 
@@ -19,8 +21,8 @@ from topologies.clos_keys import PORTS, PROTOCOL, AddressPrefix, LinkRules, Rack
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
 from topologies.fabric_checks import (
+    MAX_HOSTS,
     MAX_MTU,
-    MAX_NICS,
     MAX_PER_KIND,
     MAX_PLANES,
     MAX_REROUTE_NS,
@@ -51,7 +53,7 @@ class Clos:
     planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=2)
     t0: int = key(Integer(1, MAX_PER_KIND), "T0 switches per plane; with pods, per pod", default=2)
     t1: int = key(Integer(0, MAX_PER_KIND), "T1 switches per plane; with pods, per pod", default=4)
-    hosts: int = key(Integer(1, MAX_NICS), "hosts in all, a multiple of the T0s; or give racks", default=4)
+    hosts: int = key(Integer(1, MAX_HOSTS), "hosts in all, a multiple of the T0s; or give racks", default=4)
     pods: int = key(Integer(1, MAX_PER_KIND), "pods of a fabric of three tiers", default=1)
     t2: int = key(Integer(0, MAX_PER_KIND), "T2 switches per plane, which join the pods", default=0)
     t2_wiring: T2Wiring = key(EnumMember(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)
@@ -90,9 +92,14 @@ class Clos:
         "queue signals, see topologies.queues",
         default=QueueProfile(),
     )
+    packets: bool = True  # which is no key of files: see Fabric
 
     def fabric(self) -> Fabric:
         """The fabric. Raises :class:`FabricError` when the numbers make none."""
+        with _nothing_to_collect():
+            return self._fabric()
+
+    def _fabric(self) -> Fabric:
         racks = self._even_racks() if self.racks is None else _checked_racks(self.racks)
         hosts, t0s = sum(map(sum, racks)), sum(map(len, racks))
         _check_sizes(planes=self.planes, pods=len(racks), t0=t0s, t1=self.t1, t2=self.t2, hosts=hosts)
@@ -120,6 +127,7 @@ class Clos:
             queues=self.queues,
             wiring=self.t2_wiring if self.t2 else T2Wiring.GROUPS,
             reroute_ns=self.reroute_ns,
+            packets=self.packets,
         )
         if len(present) < len(complete):  # else a switch has one group
             for switch in fabric.switches:
@@ -135,6 +143,18 @@ class Clos:
                 f"{self.hosts} hosts cannot be spread evenly over {groups} T0 groups: give a multiple of {groups}"
             )
         return [[self.hosts // groups] * self.t0] * self.pods
+
+
+@contextmanager
+def _nothing_to_collect() -> Iterator[None]:
+    """Meanwhile Python looks for no garbage, which would take a look at millions of parts again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _takes_fields_of(cls: Callable[P, Clos]) -> Callable[[Callable[[Clos], Fabric]], Callable[P, Fabric]]:

@@ -15,6 +15,7 @@ take names, and patterns (``name_patterns``) where several things may be meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from topologies.up_down import FabricPath
 
 __all__ = ["Fabric", "FabricNic", "Link", "LinkEnd", "LinkKind", "Switch", "T2Wiring", "Tier"]
 
-_MOST_DRAWN = 10_000  # links
+MOST_DRAWN = 10_000  # links of a fabric of which a picture is of any use
 DEFAULT_MTU = 4500  # a 4096-byte payload, 146 bytes of headers, and room
 DEFAULT_USID_BLOCK = 0xFC00_0000
 DEFAULT_ADDRESS_PREFIX = 0xFD00_006D_7263  # the first 48 bits of every NIC and kernel address
@@ -46,7 +47,8 @@ class Fabric:
     `usid_block` is the 32-bit locator block of every uSID, `address_prefix` the first 48 bits of NIC addresses, `mtu`
     that of every link in bytes, `settings` the protocol choices that switches (DSCP) and NICs must agree on, `queues`
     when switches mark, trim and drop, `wiring` which T1s a T2 joins. `reroute_ns` after a link has lost its carrier, or
-    has it back, the switches of its plane route plain IPv6 by the links that are up then (None: they never do).
+    has it back, the switches of its plane route plain IPv6 by the links that are up then (None: they never do). One
+    without `packets` may be larger than P4 switches and MAC addresses allow: only states are computed of it.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Fabric:
     queues: QueueProfile = field(default_factory=QueueProfile)
     wiring: T2Wiring = T2Wiring.GROUPS
     reroute_ns: int | None = None
+    packets: bool = True
     _switches: dict[str, Switch] = field(init=False, repr=False, compare=False)
     _nics: dict[str, FabricNic] = field(init=False, repr=False, compare=False)
     _links: dict[str, Link] = field(init=False, repr=False, compare=False)
@@ -149,7 +152,14 @@ class Fabric:
         """The picture that notebooks show; None, so that they show the line above, of one with very many links."""
         from topologies.drawing import svg  # which takes time that most programs need not spend
 
-        return svg(self, names=True) if len(self.links) <= _MOST_DRAWN else None
+        return svg(self, names=True) if len(self.links) <= MOST_DRAWN else None
+
+    def with_settings(self, settings: ProtocolSettings) -> Fabric:
+        """The same with other choices of the protocol, which no part depends on: nothing is checked or built again."""
+        changed = copy(self)
+        object.__setattr__(changed, "settings", settings)
+        object.__setattr__(changed, "_derived", {})
+        return changed
 
     # Switches of the kernel
 

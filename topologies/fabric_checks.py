@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 MAX_PLANES = 8  # three bits of a uSID
 MAX_PER_KIND = 1024  # ten bits of a uSID: T0s, T1s or T2s per plane, NICs per T0
 MAX_PORTS = 509  # v1model ports are 9 bits and count from 1 here; 511 means drop and 510 is the controller's
+MAX_HOSTS = MAX_PER_KIND**2  # as many on every T0
 MAX_NICS = 65535  # 16 bits of a NIC's MAC address
 MIN_MTU, MAX_MTU = 1280, 65471  # with all headers a switch takes frames of 65535 bytes
 MIN_RATE_BPS, MAX_RATE_BPS = 8_000, 10**12
 MAX_DELAY_NS = 10**9
 MAX_REROUTE_NS = 10 * 10**9  # a link-state or BGP network with slow timers
+_NO_PACKETS = "run an experiment of states, without packets (backend: scale)"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
@@ -128,7 +130,10 @@ def check_wiring(pods: int, t1: int, t2: int, wiring: T2Wiring) -> None:
 
 
 def _check_nics(fabric: Fabric) -> None:
-    check_range("number of hosts", len(fabric.nics), 1, MAX_NICS)
+    check_range("number of hosts", len(fabric.nics), 1, MAX_HOSTS)
+    if fabric.packets and len(fabric.nics) > MAX_NICS:
+        count = len(fabric.nics)
+        raise FabricError(f"there are {count} hosts, but {MAX_NICS} NICs can have a MAC address: {_NO_PACKETS}")
     rack, downlink = 0, 0
     for index, nic in enumerate(fabric.nics):
         if nic.index != index:
@@ -140,6 +145,7 @@ def _check_nics(fabric: Fabric) -> None:
                 f"NIC {nic.name} must be on T0 {rack} downlink {downlink}: hosts fill one T0 group after the other"
             )
         downlink += 1
+        check_range("number of hosts in a rack", downlink, 1, MAX_PER_KIND)
     if rack != fabric.t0_count - 1:
         raise FabricError(f"only {rack + 1} of {fabric.t0_count} T0s have hosts below them: give every T0 one")
 
@@ -170,7 +176,8 @@ def _check_links(fabric: Fabric) -> bool:
                 f"switch {switch.name} has {len(switch.ports)} ports, but {len(ports)} links end there:"
                 " its ports must be those of its links"
             )
-    _check_ports(expected.values())
+    if fabric.packets:
+        _check_ports(expected.values())
     return len(fabric.links) == len(expected)
 
 
@@ -183,7 +190,7 @@ def _check_ports(expected: Iterable[Position]) -> None:
         if count > MAX_PORTS:
             raise FabricError(
                 f"switch {name} has {count} ports, but a P4 switch has {MAX_PORTS} at most:"
-                " use more T0s, fewer T1s or fewer hosts"
+                f" use more T0s, fewer T1s or fewer hosts, or {_NO_PACKETS}"
             )
 
 

@@ -53,17 +53,20 @@ from topologies.wiring import positions
 _FILE = ClosSection(Clos, needed=("name", "planes", "t0", "t1", "hosts"))
 
 
-def load_file(path: Path | str) -> Fabric:
+def load_file(path: Path | str, *, packets: bool = True) -> Fabric:
     """Read a fabric file. Raises :class:`FabricError` for anything wrong with it."""
-    return load_text(read_text(Path(path), FabricError), source=str(path))
+    return load_text(read_text(Path(path), FabricError), source=str(path), packets=packets)
 
 
-def load_text(text: str, *, source: str = "fabric") -> Fabric:
-    """Build the fabric that YAML text describes; `source` and the line begin every error message."""
+def load_text(text: str, *, source: str = "fabric", packets: bool = True) -> Fabric:
+    """Build the fabric that YAML text describes; `source` and the line begin every error message.
+
+    `packets` is that of :class:`topologies.fabric.Fabric`.
+    """
     document = parse(text, Source(source, FabricError))
     clos: Clos = _FILE.read(document)
     try:
-        return clos.fabric()
+        return dataclasses.replace(clos, packets=packets).fabric()
     except FabricError as error:
         raise place_of(str(error), document).error(str(error)) from None
 

@@ -23,6 +23,7 @@ import p4src
 from mrc_common import children, large_memory
 from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.object_cache import default_cache, exposed
+from mrc_common.memory import available_memory
 from mrc_host import c_modules, compiled
 from mrc_lab.command_table import LIBIBVERBS_STATE, load
 from simulation import core
@@ -271,8 +272,7 @@ def check_idle_processors() -> CheckResult:
 
 
 def _memory() -> CheckResult:
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    available = int(found[1]) << 10 if found else 0
+    available = available_memory()
     return CheckResult(
         "memory",
         available >= _MIN_MEMORY,

@@ -85,9 +85,9 @@ class Aftermath:
         return max(_times(self.back, self.ports), default=None)
 
 
-def aftermaths(case: Case, recording: Recording) -> list[Aftermath]:
-    """One for each fault of the recording."""
-    return [_aftermath(case, recording, number) for number in range(1, len(recording.faults) + 1)]
+def aftermaths(case: Case, recording: Recording) -> Iterator[Aftermath]:
+    """One for each fault of the recording, made when it is asked for: each has all changes of paths while it lasted."""
+    return (_aftermath(case, recording, number) for number in range(1, len(recording.faults) + 1))
 
 
 def _aftermath(case: Case, recording: Recording, number: int) -> Aftermath:

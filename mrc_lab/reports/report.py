@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.seeds import merged
 from mrc_lab.reports.step_times import job_steps
 from topologies import drawing
+from topologies.fabric import MOST_DRAWN
 
 _MAX_AFTERMATHS = 8  # faults of which a report says what followed
 _MAX_ERRORS = 5  # of a case
@@ -150,8 +152,11 @@ def _case(folder: Path, experiment: Experiment, case: Case, metrics: MetricTable
 
 
 def _drawing(case: Case, recording: Recording) -> Markup:
-    """The fabric with the links that faults touch."""
-    return Markup(drawing.svg(build_fabric(case.fabric), [fault.links for fault in recording.faults]))
+    """The fabric with the links that faults touch; nothing of one with very many links."""
+    fabric = build_fabric(case.fabric)
+    if len(fabric.links) > MOST_DRAWN:
+        return Markup()
+    return Markup(drawing.svg(fabric, [fault.links for fault in recording.faults]))
 
 
 def _figures(experiment: Experiment, case: Case, metrics: MetricTable, *, alone: bool) -> dict[str, str]:
@@ -219,7 +224,7 @@ def describe_tenant(tenant: Tenant) -> str:
 
 def _aftermath(case: Case, recording: Recording) -> Iterator[tuple[int, str]]:
     """A paragraph for each fault, as far as there was anything to record: its number and the text."""
-    for number, one in enumerate(aftermaths(case, recording)[:_MAX_AFTERMATHS], 1):
+    for number, one in enumerate(islice(aftermaths(case, recording), _MAX_AFTERMATHS), 1):
         if text := " ".join(sentences(one, recording)):
             yield number, text
 

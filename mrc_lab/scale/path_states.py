@@ -73,6 +73,7 @@ class PathStates:
         self._met = np.zeros(len(streams), dtype=np.int64)  # deaths that a stream knows of while it is not active
         self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
         self._between = (self._near != self._far) & (streams.plane < 0)
+        self._ends = tuple(_by_rack(at, self._between, network.racks) for at in (self._near, self._far))
         self._chance = np.random.default_rng(derive(seed, "losses"))
         self._resting_most = network.t1s // settings.backup_share
         self.lossy = LossyPaths(
@@ -271,27 +272,28 @@ class PathStates:
 
     # ---- who uses what ----------------------------------------------------------------------------------------------
 
-    def _end(self, link: Uplink) -> Booleans:
+    def _end(self, link: Uplink) -> Integers:
         """Streams that have the rack of a link at the end of its direction."""
-        at = self._near if link[0] == UP else self._far
-        found: Booleans = self._between & (at == link[2])
-        return found
+        return self._ends[link[0]][link[2]]
 
     def _users(self, link: Uplink) -> Integers:
         """Active streams that send over a link."""
         way, plane, _, t1 = link
         other, rack = (DOWN, self._far) if way == UP else (UP, self._near)
-        taken = self._end(link) & self._streams.active & ~self._out[other, plane, rack, t1]
-        return np.flatnonzero(taken & self._planes[:, plane])
+        at = self._end(link)
+        taken = self._streams.active[at] & ~self._out[other, plane, rack[at], t1]
+        found: Integers = at[taken & self._planes[at, plane]]
+        return found
 
     def _met_by(self, link: Uplink) -> Integers:
         """Streams for which the paths over a link are bad."""
-        knows = self._streams.active | (self._met >= self._died[link])
-        return np.flatnonzero(self._end(link) & knows)
+        at = self._end(link)
+        found: Integers = at[self._streams.active[at] | (self._met[at] >= self._died[link])]
+        return found
 
     def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats]:
         """Packets a second on each path of a plane, and how long (ns) one that dies is used."""
-        packets, streams = self._streams.packets()[users], self._streams
+        packets, streams = self._streams.packets(users), self._streams
         planes = self._planes_of_each[users]
         paths = np.maximum(self.usable.joined[plane, self._near[users], self._far[users]], 1)
         per_path = packets / planes / paths
@@ -302,6 +304,13 @@ class PathStates:
         _, plane, _, t1 = link
         room = max(0, MAX_CHANGES - len(self.changes))
         self.changes += [PathChange(now, stream, plane, t1, first_loss) for stream in users[:room].tolist()]
+
+
+def _by_rack(rack: Integers, wanted: Booleans, racks: int) -> list[Integers]:
+    """Numbers of the streams that are wanted, by rack."""
+    chosen = np.flatnonzero(wanted)
+    order = np.argsort(rack[chosen], kind="stable")
+    return np.split(chosen[order], np.cumsum(np.bincount(rack[chosen], minlength=racks))[:-1])
 
 
 def _uplink(place: Integers) -> Uplink:

@@ -4,6 +4,9 @@ A sprayed stream loads the planes that both its ends can use equally, since no p
 (`mrc_host/transport/plane_balance.py`); so the plane with the least room limits all of it. In a plane it shares the
 uplinks of its racks with the others (`sharing`). A stream of RC loads the links of its one path. Acknowledgements load
 the way back.
+
+A port, or all uplinks of a rack, is an *end*, with a constraint in each plane. Where all streams of an end use the same
+planes, they load it alike in all of these, so that only the tightest can hold them back: the others are left out.
 """
 
 from __future__ import annotations
@@ -43,17 +46,22 @@ class UsableLinks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Between:
-    """Streams between racks, in each of their planes: what they load there and back, for each b/s of their rate."""
+class _Loads:
+    """What streams (by place in `flow`) load at ends, for each b/s of their rate in one plane, and their planes."""
 
-    who: Integers
-    plane: Integers
-    out: Floats
-    back: Floats
+    flow: Integers
+    planes: Booleans
+    at: Integers
+    end: Integers
+    load: Floats
 
 
 class Rates:
-    """Computes rates on one network. Numbers of constraints: ports of NICs in both directions, then uplinks."""
+    """Computes rates on one network.
+
+    Numbers of ends: NICs upwards and downwards, then racks upwards and downwards. Numbers of constraints of sprayed
+    streams are those of an end and plane, those of RC: ports of NICs in both directions, then uplinks.
+    """
 
     def __init__(self, network: Network, streams: Streams) -> None:
         self._network, self._streams = network, streams
@@ -70,70 +78,67 @@ class Rates:
         flow = np.flatnonzero(able)
         if not len(flow):
             return np.zeros(len(streams))
-        ports = np.concatenate([states.access_rate[way].reshape(-1) for way in DIRECTIONS])
         limit = np.full(self._groups, np.inf)
         np.minimum.at(limit, streams.group[flow], streams.most[flow])
         stopped = streams.active & ~able
         limit[streams.group[stopped]] = 0.0  # one member that cannot go on stops the others
 
-        def fill(uses: Uses, uplinks: Floats) -> Floats:
-            capacity = np.concatenate([ports, uplinks.reshape(-1)])
+        def fill(uses: Uses, capacity: Floats) -> Floats:
             return np.where(able, max_min(uses, capacity, streams.group, limit)[streams.group], 0.0)
 
         if not self._sprayed:
-            return fill(self._single_uses(flow), states.uplink_rate)
-        uses, between = self._sprayed_uses(flow, planes)
+            rates = states.access_rate, states.uplink_rate
+            return fill(self._single_uses(flow), np.concatenate([rate.reshape(-1) for rate in rates]))
         uplinks = np.where(usable.uplinks, states.uplink_rate, 0.0)
         bundles = uplinks.sum(axis=3)
-        rate = fill(uses, bundles)
-        capacity = self._capacity(self._demand(between, rate), uplinks)
-        return rate if (capacity == bundles).all() else fill(uses, capacity)
+        loads = self._sprayed_loads(flow, planes[flow])
+        capacity = self._capacity(states.access_rate, bundles)
+        rate = fill(_tightest(loads, capacity), capacity.reshape(-1))
+        shared = self._shared(self._demand(loads, rate), uplinks)
+        if (shared == bundles).all():
+            return rate
+        capacity = self._capacity(states.access_rate, shared)
+        return fill(_tightest(loads, capacity), capacity.reshape(-1))
 
     # ---- sprayed ------------------------------------------------------------------------------------------------
 
-    def _sprayed_uses(self, flow: Integers, planes: Booleans) -> tuple[Uses, _Between]:
-        streams = self._streams
-        at, plane = np.nonzero(planes[flow])
-        who = flow[at]
-        share = 1.0 / planes[who].sum(axis=1)
-        out, back = streams.line[who] * share, streams.answer[who] * share
-        source, destination = streams.source[who], streams.destination[who]
-        found = [(who, self._port(UP, source, plane), out), (who, self._port(DOWN, destination, plane), out)]
-        found += [(who, self._port(UP, destination, plane), back), (who, self._port(DOWN, source, plane), back)]
-        between = self._near[who] != self._far[who]
-        who, plane, out, back = who[between], plane[between], out[between], back[between]
-        near, far = self._near[who], self._far[who]
-        found += [(who, self._rack(UP, plane, near), out), (who, self._rack(DOWN, plane, far), out)]
-        found += [(who, self._rack(UP, plane, far), back), (who, self._rack(DOWN, plane, near), back)]
-        return _together(found), _Between(who, plane, out, back)
+    def _capacity(self, access: Floats, bundles: Floats) -> Floats:
+        """Capacities of ends, by plane."""
+        return np.concatenate([*access, *bundles.transpose(0, 2, 1)])
 
-    def _demand(self, between: _Between, rate: Floats) -> Floats:
+    def _sprayed_loads(self, flow: Integers, planes: Booleans) -> _Loads:
+        streams, nics, racks = self._streams, self._network.nics, self._network.racks
+        out, back = streams.line[flow], streams.answer[flow]
+        source, destination = streams.source[flow], streams.destination[flow]
+        everyone = np.arange(len(flow))
+        found = [(everyone, source, out), (everyone, nics + destination, out)]
+        found += [(everyone, destination, back), (everyone, nics + source, back)]
+        at = np.flatnonzero(self._near[flow] != self._far[flow])
+        up, down = 2 * nics, 2 * nics + racks
+        near, far, out, back = self._near[flow[at]], self._far[flow[at]], out[at], back[at]
+        found += [(at, up + near, out), (at, down + far, out), (at, up + far, back), (at, down + near, back)]
+        where, end, load = (np.concatenate(part) for part in zip(*found, strict=True))
+        return _Loads(flow, planes, where, end, load / planes.sum(axis=1)[where])
+
+    def _demand(self, loads: _Loads, rate: Floats) -> Floats:
         """What racks send to others at these rates, by plane and the two racks."""
-        racks, planes = self._network.racks, self._network.planes
-        near, far, sent = self._near[between.who], self._far[between.who], rate[between.who]
-        there = (between.plane * racks + near) * racks + far
-        back = (between.plane * racks + far) * racks + near
-        found = np.bincount(
-            np.concatenate([there, back]),
-            weights=np.concatenate([between.out * sent, between.back * sent]),
-            minlength=planes * racks * racks,
-        )
-        demand: Floats = found.reshape(planes, racks, racks).astype(float)
-        return demand
+        streams, flow, racks = self._streams, loads.flow, self._network.racks
+        near, far = self._near[flow], self._far[flow]
+        each = np.where(near == far, 0.0, rate[flow] / loads.planes.sum(axis=1))
+        pairs = np.concatenate([near * racks + far, far * racks + near])
+        sent = np.concatenate([streams.line[flow] * each, streams.answer[flow] * each])
+        found = np.empty((self._network.planes, racks, racks))
+        for plane, used in enumerate(loads.planes.T):
+            found[plane].flat = np.bincount(pairs, weights=sent * np.tile(used, 2), minlength=racks * racks)
+        return found
 
-    def _capacity(self, demand: Floats, uplinks: Floats) -> Floats:
+    def _shared(self, demand: Floats, uplinks: Floats) -> Floats:
         """What racks carry, by direction, plane and rack."""
         found = np.zeros((len(DIRECTIONS), *demand.shape[:2]))
         for plane, asked in enumerate(demand):
             if self._network.t1s:
                 found[:, plane] = shared_capacity(asked, uplinks[UP, plane], uplinks[DOWN, plane])
         return found
-
-    def _port(self, way: int, nic: Integers, plane: Integers) -> Integers:
-        return way * self._ports + nic * self._network.planes + plane
-
-    def _rack(self, way: int, plane: Integers, rack: Integers) -> Integers:
-        return 2 * self._ports + (way * self._network.planes + plane) * self._network.racks + rack
 
     # ---- one path -----------------------------------------------------------------------------------------------
 
@@ -147,13 +152,35 @@ class Rates:
         who, plane, t1, out = flow[between], plane[between], streams.t1[flow][between], out[between]
         found += [(who, self._uplink(UP, plane, self._near[who], t1), out)]
         found += [(who, self._uplink(DOWN, plane, self._far[who], t1), out)]
-        return _together(found)
+        return Uses(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+    def _port(self, way: int, nic: Integers, plane: Integers) -> Integers:
+        return way * self._ports + nic * self._network.planes + plane
 
     def _uplink(self, way: int, plane: Integers, rack: Integers, t1: Integers) -> Integers:
         network = self._network
         return 2 * self._ports + ((way * network.planes + plane) * network.racks + rack) * network.t1s + t1
 
 
-def _together(found: list[tuple[Integers, Integers, Floats]]) -> Uses:
-    flow, constraint, load = (np.concatenate(part) for part in zip(*found, strict=True))
-    return Uses(flow, constraint, load)
+def _tightest(loads: _Loads, capacity: Floats) -> Uses:
+    """The constraints that may hold streams back: one of each end whose streams all use the same planes.
+
+    `capacity` is by end and plane.
+    """
+    ends, planes = capacity.shape
+    mask = (loads.planes @ (1 << np.arange(planes)))[loads.at]
+    least, most = np.full(ends, 1 << planes), np.zeros(ends, dtype=np.int64)
+    np.minimum.at(least, loads.end, mask)
+    np.maximum.at(most, loads.end, mask)
+    used = (least[:, None] >> np.arange(planes)) & 1
+    tightest = np.where(used, capacity, np.inf).argmin(axis=1)
+    alike = (least == most)[loads.end]
+    end = loads.end[alike]
+    some = np.flatnonzero(~alike)
+    which, plane = np.nonzero(loads.planes[loads.at[some]])
+    rest = some[which]
+    return Uses(
+        loads.flow[np.concatenate([loads.at[alike], loads.at[rest]])],
+        np.concatenate([end * planes + tightest[end], loads.end[rest] * planes + plane]),
+        np.concatenate([loads.load[alike], loads.load[rest]]),
+    )

@@ -112,9 +112,9 @@ class Streams:
     def __len__(self) -> int:
         return len(self.source)
 
-    def packets(self) -> Floats:
-        """Packets a second of each stream."""
-        return self.rate / (8 * self.packet)
+    def packets(self, which: Integers | slice = slice(None)) -> Floats:
+        """Packets a second of each stream, or of some."""
+        return self.rate[which] / (8 * self.packet[which])
 
     def lose(self, which: Integers | Booleans, packets: Floats | float) -> None:
         """So many packets of some streams are lost and sent again."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_lab.experiments.files import load_file
+from mrc_lab.experiments.files import load_file, load_text
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.workloads import Collective
 from mrc_lab.experiments.running.run_case import run_case
@@ -164,6 +164,18 @@ def test_the_notebook_runs_in_an_event_loop_and_shows_what_it_makes(tmp_path: Pa
     assert float(shown[3]) > 1, "RoCE is slower with a link that loses packets"
     assert shown[5].startswith("_repr_svg_ <Picture")
     assert shown[6].startswith("_repr_html_ <SweepResults: 3 points, 6 pass")
+
+
+def test_racks_of_the_hundred_thousand_nics_lose_paths_and_hardly_any_throughput() -> None:
+    text = (FOLDER / "hundred_thousand.yaml").read_text()
+    fewer = text.replace("hosts: 131072", "hosts: 1024").replace("t0: 512", "t0: 4")
+    assert fewer != text
+    recording = run_experiment(load_text(fewer), "scale", 1)["only"]
+    ports = 1024 * 800e9 * 4096 / (4096 + 142 + 24)
+    rates = recording.rates().sum(axis=1)
+    assert 0.96 * ports < rates[1:].min() <= rates.max() < ports
+    dead = 1 - 0.99**2  # either uplink of a path
+    assert recording.bad_paths == pytest.approx(dead * 1024 * 3 / 4 * 8 * 256, rel=0.1)
 
 
 def test_eight_thousand_nics_lose_paths_and_hardly_any_throughput() -> None:

@@ -25,6 +25,7 @@ _OWN = {
     "mrc_common/c_build/shared_object.py": "installed with the project",
     "mrc_common/large_memory.py": "of /sys",
     "controller/fleet.py": "the P4Info that is installed, or named by root beside the program",
+    "mrc_common/memory.py": "of /proc",
     "mrc_common/privileges.py": "of /proc",
     "mrc_common/unix_sockets.py": "of /proc",
     "mrc_common/wire_counters.py": "of our own run directory",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import gc
 from typing import Any
 
 import pytest
@@ -47,11 +49,12 @@ def test_rates_per_tier() -> None:
         ({"planes": 9}, "planes is 9, but must be 1 to 8"),
         ({"t0": 0}, "t0 is 0, but must be 1 to 1024"),
         ({"t1": 1025}, "t1 is 1025, but must be 0 to 1024"),
-        ({"hosts": 0}, "hosts is 0, but must be 1 to 65535"),
+        ({"hosts": 0}, "hosts is 0, but must be 1 to 1048576"),
         ({"t1": 0}, "2 T0s per plane need at least one T1 to join them"),
         ({"hosts": 5}, "5 hosts cannot be spread evenly over 2 T0 groups: give a multiple of 2"),
         ({"t0": 1, "t1": 509, "hosts": 2}, "switch t0-0@p0 has 511 ports, but a P4 switch has 509 at most"),
-        ({"t0": 1, "t1": 0, "hosts": 1025}, "switch t0-0@p0 has 1025 ports"),
+        ({"t0": 1, "t1": 0, "hosts": 1025}, "number of hosts in a rack is 1025, but must be between 1 and 1024"),
+        ({"t0": 256, "hosts": 65792}, "there are 65792 hosts, but 65535 NICs can have a MAC address"),
         ({"rate_bps": 100}, "rate of link h1@p0 is 100 b/s"),
         ({"mtu": 1000}, "mtu is 1000, but must be between 1280 and 65471"),
         ({"usid_block": 1 << 32}, "usid_block is"),
@@ -69,3 +72,18 @@ def test_impossible_sizes_are_refused(numbers: dict[str, Any], message: str) -> 
 def test_names_unusable_as_directories_are_refused(name: str) -> None:
     with pytest.raises(FabricError, match="must be 1 to 32 lower-case letters"):
         multi_plane_clos(name)
+
+
+def test_a_fabric_without_packets_has_more_ports_on_a_switch_than_p4_has():
+    fabric = multi_plane_clos(planes=1, t0=512, t1=1, hosts=512, packets=False)
+    assert len(fabric.switch("t1-0@p0").ports) == 512
+    with pytest.raises(FabricError, match="switch t1-0@p0 has 512 ports, but a P4 switch has 509 at most"):
+        dataclasses.replace(fabric, packets=True)
+
+
+def test_a_fabric_is_built_without_garbage_collection_which_then_goes_on():
+    multi_plane_clos()
+    assert gc.isenabled()
+    with pytest.raises(FabricError):
+        multi_plane_clos(hosts=0)
+    assert gc.isenabled()

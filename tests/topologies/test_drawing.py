@@ -44,5 +44,5 @@ def test_a_fabric_is_one_short_line():
 def test_a_notebook_shows_the_drawing(monkeypatch: pytest.MonkeyPatch):
     fabric = multi_plane_clos(planes=2, t0=2, t1=4, hosts=4)
     assert fabric._repr_svg_() == svg(fabric, names=True)
-    monkeypatch.setattr(fabric_module, "_MOST_DRAWN", 23)
+    monkeypatch.setattr(fabric_module, "MOST_DRAWN", 23)
     assert fabric._repr_svg_() is None, "of 24 links"

@@ -110,3 +110,13 @@ def test_wiring_that_is_not_a_clos_is_refused(fabric: Fabric, seed: int) -> None
     with pytest.raises(FabricError) as raised:
         _change(fabric, random.Random(seed))
     assert "\n" not in str(raised.value)
+
+
+def test_other_settings_make_an_equal_fabric_that_derives_anew():
+    fabric = multi_plane_clos()
+    assert fabric.derived("hop limit", lambda: fabric.settings.hop_limit) == fabric.settings.hop_limit
+    settings = dataclasses.replace(fabric.settings, hop_limit=9)
+    other = fabric.with_settings(settings)
+    assert other == dataclasses.replace(fabric, settings=settings)
+    assert other.derived("hop limit", lambda: other.settings.hop_limit) == 9
+    assert fabric.settings.hop_limit != 9

@@ -20,7 +20,7 @@ def fitted(fabric: Fabric) -> Fabric:
     transport = fabric.settings.transport
     if transport.base_rtt:
         return fabric
-    return replace(fabric, settings=replace(fabric.settings, transport=_transport(fabric, transport)))
+    return fabric.with_settings(replace(fabric.settings, transport=_transport(fabric, transport)))
 
 
 def round_trips(fabric: Fabric) -> PathRoundTrips | None:

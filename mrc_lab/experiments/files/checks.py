@@ -16,7 +16,7 @@ from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
 from mrc_host.verbs_types import QpType
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.fabric_part import build_fabric
+from mrc_lab.experiments.files.fabric_part import FabricPart, build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
 from mrc_lab.experiments.files.flap_process import check_flaps
 from mrc_lab.experiments.files.flow_checks import check_arrivals, check_random_flows, check_sized_flows
@@ -80,10 +80,7 @@ def check_case(case: Case, document: Value, backend: str = "") -> None:
     `backend` is the one that the file asks for: scale moves no bytes, so that they take no memory.
     """
     members = document.items()
-    try:
-        fabric = build_fabric(case.fabric)
-    except FabricError as error:
-        raise place_of(str(error), members["fabric"]).error(str(error)) from None
+    fabric = checked_fabric(case.fabric, document)
     if all(tenant.transport.kind is not QpType.MRC for tenant in case.tenants):
         for name in ("spraying", "path_selection"):
             if getattr(case.transport, name) is not None:
@@ -104,6 +101,14 @@ def check_case(case: Case, document: Value, backend: str = "") -> None:
         listed = members["flaps"].elements() if members["flaps"].is_list else [members["flaps"]]
         for process, place in zip(case.flaps, listed, strict=True):
             check_flaps(process, fabric, case.duration, place)
+
+
+def checked_fabric(part: FabricPart, document: Value) -> Fabric:
+    """The fabric of a case; FileError at the key that makes it impossible."""
+    try:
+        return build_fabric(part)
+    except FabricError as error:
+        raise place_of(str(error), document.items()["fabric"]).error(str(error)) from None
 
 
 def tenant_places(case: Case, document: Value) -> tuple[list[Value], list[Value]]:

@@ -45,7 +45,8 @@ class FabricFile(FieldType):
         """The fabric in it."""
         path = value.text().strip()
         try:
-            return FabricFromFile(path, load_file(Path(value.source.name).parent / path))
+            found = load_file(Path(value.source.name).parent / path, packets=False)  # until the backend is known
+            return FabricFromFile(path, found)
         except FabricError as error:
             raise value.error(str(error)) from None
 
@@ -129,5 +130,6 @@ def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
     """The fabric that a file describes; FabricError when it cannot be."""
     if part.file is None:
         return replace(part, name=name).fabric()
-    fabric = replace(part.file.fabric, name=name, queues=part.queues, reroute_ns=part.reroute_ns)
+    changed = {"queues": part.queues, "reroute_ns": part.reroute_ns, "packets": part.packets}
+    fabric = replace(part.file.fabric, name=name, **changed)  # type: ignore[arg-type]
     return fabric.with_kernel_switches(part.kernel_switches)

@@ -24,6 +24,7 @@ from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, Fi
 from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.program_file import ProgramFile
 from mrc_lab.experiments.files.published import resolve_published
+from mrc_lab.experiments.files.scale_size import check_fabric_memory
 from mrc_lab.experiments.files.short_forms import write_out
 from mrc_lab.experiments.files.sizes import named_sizes, with_size
 from mrc_lab.experiments.files.tenants import transport_of
@@ -168,10 +169,12 @@ def _case(name: str, document: Value, backend: str) -> Case:
     if part.plugins:  # settings of NICs, so that agents run them too
         settings = (*part.transport.settings, ("plugins", part.plugins))
         part = replace(part, transport=replace(part.transport, settings=settings))
+    if backend == "scale":
+        check_fabric_memory(part.fabric, document.items()["fabric"])
     tenants = tuple(_tenants(part, document))
     case = Case(
         name,
-        part.fabric,
+        replace(part.fabric, packets=backend != "scale"),
         tenants,
         part.duration,
         part.transport,

@@ -14,4 +14,4 @@ def fitted_fabric(case: Case) -> Fabric:
     """The file's fabric with the transport settings of its NICs. Raises InvalidArgumentError."""
     fabric = build_fabric(case.fabric)
     settings = fitted_settings(case.transport, fabric, case.fabric.delay, case.timing)
-    return replace(fabric, settings=replace(fabric.settings, transport=settings))
+    return fabric.with_settings(replace(fabric.settings, transport=settings))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
-from mrc_lab.experiments.files.checks import build_fabric, check_memory
+from mrc_lab.experiments.files.checks import build_fabric, check_memory, checked_fabric
 from mrc_lab.experiments.files.fault_draws import draw_faults
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from mrc_lab.experiments.running.backend import Backend
@@ -132,7 +132,8 @@ def check(experiment: Experiment, backend: str, captures: Sequence[str] = ()) ->
     elif experiment.backend == "scale":  # otherwise that was checked when the file was read
         for case in experiment.cases:
             if case.document is not None:
-                check_memory(case, build_fabric(case.fabric), case.document)
+                fabric = checked_fabric(replace(case.fabric, packets=True), case.document)
+                check_memory(case, fabric, case.document)
     if backend == "emulation":
         from mrc_lab.experiments.running.emulated_backend import check as check_case
         from mrc_lab.experiments.running.scaling import scale_of

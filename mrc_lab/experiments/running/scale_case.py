@@ -16,6 +16,7 @@ from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import MAX_MEMORY
 from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.scale_size import SAMPLE, ScaleSize, too_large
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.case_warnings import case_warnings
@@ -55,8 +56,15 @@ _LEFT_OUT = "rates between changes, and no queues: dips of a few round trips at 
 def run_scale_case(
     case: Case, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]
 ) -> Recording:
-    """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over."""
+    """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over.
+
+    `notify` is told first how large it is. ExperimentError if it would not fit into memory.
+    """
     fabric = fitted_fabric(case)
+    size = ScaleSize.of(case, fabric, len(FLOW_COUNTERS))
+    if problem := too_large(size.memory):
+        raise ExperimentError(problem, "Make measure.bin wider, or let fewer hosts send.")
+    notify(f"{len(fabric.nics)} NICs: {size}")
     for warning in case_warnings(case, fabric, 1.0):
         notify(f"Warning: {warning}.")
     return _CaseRun(case, fabric, seed, progress).record()
@@ -65,7 +73,7 @@ def run_scale_case(
 def _check_series(flows: int, case: Case) -> None:
     """ExperimentError where the series of all flows would take too much memory."""
     bins = -(-case.duration // case.measure.bin)
-    needed = 2 * 8 * flows * (bins + 1) * len(FLOW_COUNTERS)  # as they are taken, and as they are kept
+    needed = SAMPLE * flows * (bins + 1) * len(FLOW_COUNTERS)
     if needed > MAX_MEMORY:
         most, shown = show_size(MAX_MEMORY), show_size(needed)
         raise ExperimentError(

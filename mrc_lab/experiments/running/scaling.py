@@ -58,7 +58,7 @@ def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
     settings = fabric.settings
     given = settings_given(case.transport)
     transport = scaled_settings(given, settings.transport, scale, stretch_of(case, fabric))
-    return replace(fabric, settings=replace(settings, transport=transport))
+    return fabric.with_settings(replace(settings, transport=transport))
 
 
 def stretch_of(case: Case, fabric: Fabric) -> float:

@@ -96,7 +96,7 @@ def test_another_ongoing_fault_is_named() -> None:
     assert (first.meanwhile, second.meanwhile) == ((2,), ())
     assert "Meanwhile fault 2 lasted or began." in " ".join(sentences(first, made))
     over = recording(DIP, paths=(), ports=(), faults=(FAULT, replace(other, at=20_000, until=30_000)))
-    assert aftermaths(CASE, over)[0].meanwhile == ()
+    assert next(aftermaths(CASE, over)).meanwhile == ()
 
 
 def test_a_fault_lasting_to_the_end_has_no_repair() -> None:

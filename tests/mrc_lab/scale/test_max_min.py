@@ -5,6 +5,7 @@ import pytest
 
 from mrc_lab.scale.max_min import Uses, max_min
 from mrc_lab.scale.network import Floats
+from tests.models.max_min import max_min_in_rounds
 from tests.seeds import SEED
 
 NO_LIMIT = 1e12
@@ -62,3 +63,42 @@ def test_random_networks_are_filled_as_by_definition(number):
     capacity = chance.random(constraints) * 10 + 0.5
     ours = max_min(uses, capacity, alone(flows), np.full(flows, NO_LIMIT))
     assert np.allclose(ours, progressive_filling(uses, capacity, flows), rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", range(100))
+def test_random_networks_get_the_rates_of_the_plain_algorithm(number):
+    chance = np.random.default_rng([SEED, number])
+    print("seed", SEED, number)
+    flows, constraints, groups = (int(chance.integers(1, most)) for most in (300, 60, 200))
+    each = int(chance.integers(1, 8))
+    uses = Uses(
+        np.repeat(np.arange(flows), each),
+        chance.integers(0, constraints, each * flows),
+        chance.choice([1.0, 0.5, 1e-3], each * flows) * chance.choice([1.0, chance.random() + 0.05]),
+    )
+    capacity = chance.integers(0, 20, constraints) * chance.choice([0.5, 1.0, chance.random()], constraints)
+    group = chance.integers(0, groups, flows)
+    limit = chance.choice([np.inf, 0.0, 1.0, chance.random()], groups, p=[0.6, 0.05, 0.2, 0.15])
+    expected = max_min_in_rounds(uses, capacity, group, limit)
+    assert np.allclose(max_min(uses, capacity, group, limit), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_racks_that_have_lost_uplinks_get_the_rates_of_the_plain_algorithm():
+    """Every rack has another capacity, and every flow the ports of its own NICs beside them."""
+    chance = np.random.default_rng([SEED, 1])
+    print("seed", SEED)
+    nics, racks = 600, 30
+    source, target = np.arange(nics), chance.permutation(nics)
+    near, far = source * racks // nics, target * racks // nics
+    ends = np.concatenate([source, nics + target, 2 * nics + near, 2 * nics + racks + far])
+    back = np.concatenate([nics + source, target, 2 * nics + racks + near, 2 * nics + far])
+    uses = Uses(
+        np.tile(np.arange(nics), 8),
+        np.concatenate([ends, back]),
+        np.repeat([1.0, 2e-3], 4 * nics),
+    )
+    capacity = np.concatenate([np.ones(2 * nics), nics / racks * (1 - 0.1 * chance.random(2 * racks))])
+    limit = np.full(nics, np.inf)
+    expected = max_min_in_rounds(uses, capacity, alone(nics), limit)
+    assert np.unique(expected).size > racks  # there are many bottlenecks
+    assert np.allclose(max_min(uses, capacity, alone(nics), limit), expected, rtol=1e-9)

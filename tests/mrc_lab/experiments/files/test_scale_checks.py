@@ -23,6 +23,16 @@ def refused(text: str) -> str:
     return str(caught.value)
 
 
+def test_more_ports_than_a_p4_switch_has_are_refused_at_their_key_only_where_there_are_packets():
+    text = "fabric: {hosts: 512, planes: 1, t0: 512, t1: 1, rate: 100G}\n" + WORK + REST
+    experiment = load_text("backend: scale\n" + text)
+    check(experiment, "scale")
+    with pytest.raises(FileError, match=r"line 2: fabric\.\w+: switch t1-0@p0 has 512 ports, but a P4 switch has 509"):
+        check(experiment, "sim")
+    with pytest.raises(FileError, match=r"line 1: fabric\.\w+: switch t1-0@p0 has 512 ports"):
+        load_text(text)
+
+
 def test_a_file_that_asks_for_nothing_else_passes():
     check(load_text(FABRIC + WORK + REST), "scale")
 

@@ -1,0 +1,101 @@
+"""Size of a run of the scale backend: its memory and time, estimated from numbers before they are spent.
+
+Factors are those of a run of 131,072 NICs on 8 planes, and fit one of 8,192 (docs/scale.md, "How large"). Memory is
+that of the fabric's links, of the streams and of the series that are recorded. Time is that of building the fabric, and
+of computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mrc_common.declared.document import Value
+from mrc_common.memory import available_memory, resident_memory
+from mrc_common.units import show_size, show_time
+from mrc_lab.experiments.files.fabric_part import FabricPart
+from mrc_lab.experiments.files.host_names import select_hosts
+from mrc_lab.experiments.files.model import Case, Tenant
+from mrc_lab.experiments.files.workloads import Ranks, Training
+from topologies.fabric import Fabric
+
+_PROCESS: Final = 100e6  # bytes of a process that has imported all
+_BYTES_A_LINK: Final = 900
+_BYTES_A_STREAM: Final = 1_000
+SAMPLE: Final = 2 * 8  # bytes of a counter in a bin, as it is taken and as it is kept
+_LINK_NS: Final = 12_000
+_STREAM_NS: Final = 130_000  # planned, begun and recorded
+_STREAM_CHANGE_NS: Final = 9_500
+_SHARING_NS: Final = 1.2  # of two racks of a plane and a T1, at a change
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleSize:
+    """Bytes of memory, and ns of one processor. `__str__` says both."""
+
+    memory: float
+    time: float
+
+    @classmethod
+    def of(cls, case: Case, fabric: Fabric, counters: int) -> ScaleSize:
+        """That of a case, in which each flow has so many counters."""
+        part, bins = case.fabric, case.duration // case.measure.bin + 2
+        streams = sum(_streams(tenant, fabric) for tenant in case.tenants)
+        shared = fabric.planes * fabric.t0_count**2 * fabric.t1_count
+        changes = _changes(case)
+        return cls(
+            _of_fabric(part) + streams * (_BYTES_A_STREAM + SAMPLE * bins * counters),
+            _LINK_NS * _links(part)
+            + streams * (_STREAM_NS + changes * _STREAM_CHANGE_NS)
+            + shared * changes * _SHARING_NS,
+        )
+
+    def __str__(self) -> str:
+        """As ``about 2.8 GiB of memory and 96 s``."""
+        return f"about {show_size(self.memory)} of memory and {show_time(max(1e9, round(self.time, -9)))} or more"
+
+
+def check_fabric_memory(part: FabricPart, place: Value) -> None:
+    """FileError where a fabric, which is not built yet, would not fit into memory."""
+    if problem := too_large(_of_fabric(part)):
+        raise place.error(f"{problem}: make the fabric smaller")
+
+
+def too_large(memory: float) -> str:
+    """What is wrong about so much memory, of this process in all, or nothing."""
+    available = available_memory()
+    free = available + resident_memory()
+    if memory <= free or not available:
+        return ""
+    return f"the run would take {show_size(memory)} of memory, and {show_size(free)} are free"
+
+
+def _links(part: FabricPart) -> int:
+    """Links of a fabric of two tiers."""
+    racks = part.t0 if part.racks is None else sum(map(len, part.racks))
+    hosts = part.hosts if part.racks is None else sum(map(sum, part.racks))
+    return part.planes * (hosts + racks * part.t1)
+
+
+def _of_fabric(part: FabricPart) -> float:
+    return _PROCESS + _BYTES_A_LINK * _links(part)
+
+
+def _streams(tenant: Tenant, fabric: Fabric) -> int:
+    """Streams of a tenant; of writes as many as there would be from all hosts."""
+    load = tenant.workload
+    if isinstance(load, Ranks):
+        ranks = len(select_hosts(load.hosts, fabric))
+        return ranks * (ranks - 1) if load.operation == "all_to_all" else ranks
+    return len(fabric.nics) * (1 if tenant.transport.type == "mrc" else tenant.transport.qps)
+
+
+def _changes(case: Case) -> int:
+    """How often rates are computed at least: twice for faults of one time, when they begin and when they are known."""
+    times = {time for fault in case.faults for time in (fault.at, fault.until) if time is not None}
+    operations = 0
+    for load in (tenant.workload for tenant in case.tenants):
+        if isinstance(load, Ranks):
+            count = load.steps * len(load.gradients) if isinstance(load, Training) else load.iterations
+            operations += load.warmup + count
+    return 1 + 2 * len(times) + operations
