@@ -16,7 +16,7 @@ in its pod, in bits 31..23. A fabric has fewer T1s than ten bits can count: the 
 entropy values of one path apart (``ev_uplink_bits``).
 
 Interfaces. A host's port p is ``h1-eth<p>`` in its own namespace. A switch's ports live in the root namespace, with
-a tag of two letters per fabric in front so that two fabrics can exist at once; the kernel allows 15 characters.
+a tag of three characters per fabric in front so that two fabrics can exist at once; the kernel allows 15 characters.
 """
 
 from __future__ import annotations
@@ -139,10 +139,14 @@ def mac(fabric: Fabric, end: LinkEnd) -> bytes:
 
 
 def tag(fabric_name: str) -> str:
-    """Two characters that stand for a fabric in interface names. They may collide: the builder refuses the second."""
+    """Three characters that stand for a fabric in interface names, of 33,696.
+
+    They may collide: the builder refuses the second. More would leave switches of a hundred ports too little.
+    """
     letters, others = string.ascii_lowercase, string.digits + string.ascii_lowercase
-    number = int.from_bytes(_digest(fabric_name)[:4], "big")
-    return letters[number % len(letters)] + others[number // len(letters) % len(others)]
+    number, first = divmod(int.from_bytes(_digest(fabric_name)[:4], "big"), len(letters))
+    number, second = divmod(number, len(others))
+    return letters[first] + others[second] + others[number % len(others)]
 
 
 def interface_group(fabric_name: str) -> int:

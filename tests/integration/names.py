@@ -1,6 +1,6 @@
 """Names of fabrics for the tests of one process, so that two test runs on one machine leave each other in peace.
 
-Fabrics whose tags are the same cannot be up together, and there are only 936 tags. So the processes that pytest-xdist
+Fabrics whose tags are the same cannot be up together, and there are 33,696 tags. So the processes that pytest-xdist
 runs side by side share out their first letters, no two names of one process have the same tag, and none has that of
 interfaces that are there already, as of another run on this machine.
 """

@@ -125,7 +125,7 @@ def test_two_fabrics_run_at_once(traces: Traces) -> None:
     assert Traces(own("other")).left() == []
 
 
-TWIN = next(name for name in (f"twin-{n}" for n in range(100_000)) if addressing.tag(name) == addressing.tag(NAME))
+TWIN = next(name for name in (f"twin-{n}" for n in range(1_000_000)) if addressing.tag(name) == addressing.tag(NAME))
 
 
 @pytest.mark.second_ring

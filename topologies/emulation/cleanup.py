@@ -212,7 +212,7 @@ def _delete_interfaces(name: str, *, unmarked: bool) -> int:
     Those that bear its mark, and with `unmarked` what a crash has left between making a link and marking it: veths of
     its group with its names. The caller has the lock of its run directory then, and knows that nobody else is at it.
     """
-    pattern = re.compile(f"{addressing.tag(name)}-t[01]-\\d+p[0-7]-\\d+")
+    pattern = re.compile(f"{addressing.tag(name)}-t[012]-\\d+p[0-7]-\\d+")
 
     def ours(member: interfaces.GroupedInterface) -> bool:
         if member.mark is None:
