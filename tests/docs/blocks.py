@@ -218,7 +218,7 @@ ELSEWHERE = {
     "mrc run trial.yaml --backend scale": "tests/mrc_lab/experiments/running/test_scale_case.py",
     **dict.fromkeys(
         ("mrc run examples/eight_thousand.yaml", "mrc run examples/hundred_thousand.yaml"),
-        "tests/examples/test_examples.py, the larger one with fewer racks",
+        "tests/examples/test_examples.py",  # the larger one with fewer racks
     ),
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",
     'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/mrc_lab/cli/test_cli.py",
