@@ -151,22 +151,31 @@ def test_prompt_commands_have_the_expected_output(terminal: Terminal, line: str)
 
 @pytest.mark.parametrize("link", ["t0-0:t1-0@p1", "h1@p0"])
 def test_a_capture_has_both_directions_of_a_link(terminal: Terminal, tmp_path: Path, link: str) -> None:
-    file = tmp_path / "link.pcapng"
-    assert f"capturing {link} to {file}" in terminal.run(f"capture {link} {file}")
-    assert "is being captured already" in terminal.run(f"capture {link} {file}.2")
-    assert "every byte right" in terminal.run("write h1 h3 256K")
-    assert f"{link} -> {file}" in terminal.run("capture")
-    found = re.search(r"(\d+) packets of", terminal.run(f"capture stop {link}"))
-    assert found is not None
-    with RawPcapNgReader(str(file)) as reader:
-        read = list(reader)
-    assert len(read) == int(found[1])
-    by_end: dict[str, list[int]] = {}
-    for frame, meta in read:
-        by_end.setdefault(meta.ifname.decode(), []).append(len(frame))
-    assert len(by_end) == 2, "nothing arrived at one of the ends"
-    assert max(map(max, by_end.values())) > 4096, "data goes one way"
-    assert min(map(max, by_end.values())) < 400, "answers go the other"
+    def frames() -> list[list[int]]:
+        """Lengths of those that were received at each end while h1 wrote."""
+        file = tmp_path / "link.pcapng"
+        file.unlink(missing_ok=True)
+        assert f"capturing {link} to {file}" in terminal.run(f"capture {link} {file}")
+        assert "is being captured already" in terminal.run(f"capture {link} {file}.2")
+        assert "every byte right" in terminal.run("write h1 h3 256K")
+        assert f"{link} -> {file}" in terminal.run("capture")
+        found = re.search(r"(\d+) packets of", terminal.run(f"capture stop {link}"))
+        assert found is not None
+        with RawPcapNgReader(str(file)) as reader:
+            read = list(reader)
+        assert len(read) == int(found[1])
+        by_end: dict[str, list[int]] = {}
+        for frame, meta in read:
+            by_end.setdefault(meta.ifname.decode(), []).append(len(frame))
+        return list(by_end.values())
+
+    def in_both_directions() -> bool:
+        by_end = frames()
+        data = max(map(max, by_end), default=0) > 4096
+        return data and len(by_end) == 2 and min(map(max, by_end)) < 400
+
+    # A path whose packets a busy machine delayed is out of use until probes are answered: the next write may use it.
+    until(in_both_directions)
 
 
 def test_tab_completes_names_with_colons_and_at_signs(terminal: Terminal) -> None:
