@@ -146,8 +146,7 @@ def codec() -> Iterator[str]:
 
 _SACK_CLASS = '''
 class Sack:
-    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set. What is not given
-    is 0.
+    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set. Fields not given are 0.
 
     A class with slots, since it is created and read for every few packets: compiled, a named tuple would take twice as
     long as everything else in packing and parsing.
