@@ -1,10 +1,14 @@
 """One switch of a fleet: connected, programmed and verified for as long as the controller lives.
 
 It has a task of its own that goes from session to session: wait until something listens at the switch's address,
-connect with finsy, reconcile the entries (read, compare, repair, read again), and stay until the connection is lost. So
-a switch that has been restarted is programmed again as soon as it is back. A switch that answers nothing for some time
-during a change counts as lost: what it did of it shows when it answers again. One that is slow but answers is waited
-for, as long as that many requests may take. What cannot be put right is kept as sentences with the switch's state.
+connect with finsy, reconcile the entries, and stay until the connection is lost. To reconcile is to read what the
+switch holds, write only what differs from what the fabric demands (``topologies.entry_difference``), and read again: a
+switch may have been restarted, or somebody may have changed its tables by hand. An empty switch is the case where
+everything is missing, so one that was restarted is programmed again as soon as it is back.
+
+A switch that answers nothing for some time during a change counts as lost: what it did of it shows when it answers
+again. One that is slow but answers is waited for, as long as that many requests may take. What cannot be put right is
+kept as sentences with the switch's state.
 
 Requests of a session are cancelled when the session ends: gRPC raises CancelledError, as if the caller had been
 cancelled. It was the session if its client is not the present one any more.
@@ -23,7 +27,7 @@ from typing import Any
 import finsy
 from finsy.p4schema import P4ConfigAction
 
-from controller import reconcile, translate
+from controller import entry_descriptions, translate
 from controller.errors import ControllerError
 from controller.events import Events
 from controller.hand_entries import HandEntries
@@ -149,7 +153,7 @@ class FleetSwitch:
             except (ValueError, KeyError) as error:
                 self.failed(f"does not run the fabric's P4 program: {error}")
             else:
-                problems = tuple(reconcile.problems(left))[:_MAX_PROBLEMS]
+                problems = tuple(entry_descriptions.problems(left))[:_MAX_PROBLEMS]
                 self._set(SwitchState.FAILED if left else SwitchState.VERIFIED, len(found) - len(left), problems, left)
                 self._notify(len(found) - len(left))
             return self.status

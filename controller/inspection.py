@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import finsy
 
-from controller import reconcile, translate
+from controller import entry_descriptions, translate
 from controller.errors import ControllerError
 from controller.fleet import Fleet
 from controller.fleet_switch import FleetSwitch
@@ -51,7 +51,7 @@ async def _tables(managed: FleetSwitch | None, switch: Switch, list_entries: boo
         if isinstance(entity, finsy.P4TableEntry) and entity.counter_data and not entity.is_default_action
     }
     states = _table_states(managed.wanted, found, difference, counts, list_entries)
-    return SwitchTables(name, tuple(states), tuple(reconcile.problems(difference)))
+    return SwitchTables(name, tuple(states), tuple(entry_descriptions.problems(difference)))
 
 
 def _table_states(
@@ -68,7 +68,7 @@ def _table_states(
     for name in dict.fromkeys((*expected, *present)):
         here = [entry for entry in _all(found) if _where(entry) == name]
         sums = [counts.get(entry, (0, 0)) if isinstance(entry, TableEntry) else (0, 0) for entry in here]
-        rows = (EntryState(*reconcile.parts(entry), *count) for entry, count in zip(here, sums, strict=True))
+        rows = (EntryState(*entry_descriptions.parts(entry), *count) for entry, count in zip(here, sums, strict=True))
         yield TableStatus(
             name=name,
             expected=expected[name],

@@ -100,6 +100,7 @@ def places() -> Iterator[str]:
     yield f"#define {header.name}_END {start}"
 
 
+_ZERO = {"bool": "False", "int": "0"}  # by type
 _CONSTANT = ("type", "nh", "cc_type", "cc_flags")  # in every SACK what their default says
 
 
@@ -115,7 +116,8 @@ def codec() -> Iterator[str]:
     yield ""
     yield "    def __init__("
     yield "        self,"
-    yield from (f"        {_attribute(field)}: {_type(field)}," for field in shown)
+    yield "        *,"
+    yield from (f"        {_attribute(field)}: {_type(field)} = {_ZERO[_type(field)]}," for field in shown)
     yield "    ) -> None:"
     yield from (f"        self.{_attribute(field)}: Final = {_attribute(field)}" for field in shown)
     yield ""
@@ -144,7 +146,7 @@ def codec() -> Iterator[str]:
 
 _SACK_CLASS = '''
 class Sack:
-    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set.
+    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set. Fields not given are 0.
 
     A class with slots, since it is created and read for every few packets: compiled, a named tuple would take twice as
     long as everything else in packing and parsing.
@@ -197,14 +199,15 @@ def _packed(fields: tuple[WireField, ...]) -> str:
 
 
 def _parsed(fields: tuple[WireField, ...], number: str) -> Iterator[str]:
-    """The values of these fields in their number."""
+    """The values of these fields in their number, by name."""
     for field, place in _lowest(fields):
         if _is_shown(field):
             value = f"{number} >> {place}" if place else number
             if field.bits == 1:
-                yield f"bool({value} & 1)"
-            else:
-                yield f"{value} & 0x{(1 << field.bits) - 1:X}" if len(fields) > 1 else value
+                value = f"bool({value} & 1)"
+            elif len(fields) > 1:
+                value = f"{value} & 0x{(1 << field.bits) - 1:X}"
+            yield f"{_attribute(field)}={value}"
 
 
 FORMS: Mapping[tuple[Path, str], Callable[[], Iterator[str]]] = {

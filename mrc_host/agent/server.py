@@ -27,10 +27,10 @@ from mrc_common.connection_limits import AcceptedConnection, OpenConnections
 from mrc_common.connection_owner import owner_of
 from mrc_common.delays import PortDelays
 from mrc_host.agent.denials import Denials
+from mrc_host.agent.gradual_release import Releases
 from mrc_host.agent.holdings import Holdings
 from mrc_host.agent.operations import execute
 from mrc_host.agent.programmed_profiles import ProgrammedProfiles
-from mrc_host.agent.releases import Releases
 from mrc_host.agent.session import ClientSession
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop

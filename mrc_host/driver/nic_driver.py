@@ -24,7 +24,8 @@ end, too, but no longer than half of `burst_ns`, and catches up on that as well:
 **Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet_port`). They are
 looked into at the beginning of each turn, and flushed after each batch.
 
-**Delays.** On request the driver measures how late frames were received and sent (:mod:`mrc_host.driver.delays`).
+**Delays.** On request the driver measures how late frames were received and sent
+(:mod:`mrc_host.driver.machine_delays`).
 
 **Links.** A port without link (:mod:`mrc_host.driver.port_links`) is reported to the NIC as down; nothing is
 transmitted on it.
@@ -41,8 +42,8 @@ from mrc_common.delays import PortDelays
 from mrc_common.link_monitor import LinkMonitor
 from mrc_host.config import NicConfig
 from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
-from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
+from mrc_host.driver.machine_delays import StampClock
 from mrc_host.driver.nic_port import NicPort, PortStatus
 from mrc_host.driver.packet_port import ETHERNET_OVERHEAD, AnswerDue, Carry, PacketPort, is_link_error, is_lost_frame
 from mrc_host.driver.port_links import OpenMonitor, OpenPort, PortLinks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mrc_host.config import PortConfig
-from mrc_host.driver.delays import DelayCounter
+from mrc_host.driver.machine_delays import DelayCounter
 from mrc_host.driver.packet_port import PacketPort
 
 if TYPE_CHECKING:

@@ -210,7 +210,7 @@ def parse_endpoint_response(buffer: bytes | memoryview, offset: int, op_shift: i
 
 
 class Sack:
-    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set.
+    """SETH and CC_STATE. PSNs are 24 bit; `ack_offset` is the probe id when `probe` is set. Fields not given are 0.
 
     A class with slots, since it is created and read for every few packets: compiled, a named tuple would take twice as
     long as everything else in packing and parsing.
@@ -236,21 +236,22 @@ class Sack:
 
     def __init__(
         self,
-        mark: int,
-        probe: bool,
-        ack_offset: int,
-        entropy: int,
-        source_id: int,
-        destination_id: int,
-        cack_psn: int,
-        mpr: int,
-        bitmap_offset: int,
-        bitmap: int,
-        timestamp: int,
-        ooo_count: int,
-        restore_cwnd: bool,
-        cwnd_penalty: int,
-        rcvd_units: int,
+        *,
+        mark: int = 0,
+        probe: bool = False,
+        ack_offset: int = 0,
+        entropy: int = 0,
+        source_id: int = 0,
+        destination_id: int = 0,
+        cack_psn: int = 0,
+        mpr: int = 0,
+        bitmap_offset: int = 0,
+        bitmap: int = 0,
+        timestamp: int = 0,
+        ooo_count: int = 0,
+        restore_cwnd: bool = False,
+        cwnd_penalty: int = 0,
+        rcvd_units: int = 0,
     ) -> None:
         self.mark: Final = mark
         self.probe: Final = probe
@@ -315,21 +316,21 @@ def parse_sack(buffer: bytes | memoryview, offset: int) -> Sack:
         number12,
     ) = _unpack_sack(buffer, offset)
     return Sack(
-        number0 >> 5 & 0x3,
-        bool(number0 >> 1 & 1),
-        ack_offset,
-        entropy,
-        source_id,
-        destination_id,
-        number5 & 0xFFFFFF,
-        mpr,
-        bitmap_offset,
-        bitmap,
-        timestamp,
-        number11 & 0x7FFF,
-        bool(number12 >> 31 & 1),
-        number12 >> 24 & 0x7F,
-        number12 & 0xFFFFFF,
+        mark=number0 >> 5 & 0x3,
+        probe=bool(number0 >> 1 & 1),
+        ack_offset=ack_offset,
+        entropy=entropy,
+        source_id=source_id,
+        destination_id=destination_id,
+        cack_psn=number5 & 0xFFFFFF,
+        mpr=mpr,
+        bitmap_offset=bitmap_offset,
+        bitmap=bitmap,
+        timestamp=timestamp,
+        ooo_count=number11 & 0x7FFF,
+        restore_cwnd=bool(number12 >> 31 & 1),
+        cwnd_penalty=number12 >> 24 & 0x7F,
+        rcvd_units=number12 & 0xFFFFFF,
     )
 
 

@@ -72,7 +72,16 @@ def _sack(given: Mapping[str, int], numbers: Numbering) -> control.Sack:
     cack = given["cack"]
     distance = get("id", get("of_psn", cack) - cack)
     return control.Sack(
-        get("mark", control.MARK_NONE), bool(get("probe", 0)), distance, get("echo", 0xFFFFFFFF), 0, 0,
-        numbers.received_psn + cack & MASK, get("mpr", 0), get("base", 1), get("bitmap", 0), get("stamp", 0), 0,
-        bool(get("restore", 0)), get("penalty", 0), given["units"],
-    )  # fmt: skip
+        mark=get("mark", control.MARK_NONE),
+        probe=bool(get("probe", 0)),
+        ack_offset=distance,
+        entropy=get("echo", 0xFFFFFFFF),
+        cack_psn=numbers.received_psn + cack & MASK,
+        mpr=get("mpr", 0),
+        bitmap_offset=get("base", 1),
+        bitmap=get("bitmap", 0),
+        timestamp=get("stamp", 0),
+        restore_cwnd=bool(get("restore", 0)),
+        cwnd_penalty=get("penalty", 0),
+        rcvd_units=given["units"],
+    )

@@ -1,1 +1,4 @@
-"""Experiments as files of other simulators: ``mrc export``."""
+"""``mrc export``: an experiment file becomes files of another simulator, so far htsim's.
+
+`htsim` writes its connection matrix (`htsim_flows`) and its topology (`htsim_fabric`).
+"""

@@ -19,8 +19,8 @@ def export() -> None:
 def htsim(file: Path, output: Path, seed: int) -> None:
     """Write the connection matrix (.cm) and the topology (.topo) of an experiment for htsim.
 
-    What htsim has no like of is refused. The two files have the fabric, the links that have failed and the flows; what
-    the transport and the queues are, options of htsim's programs say.
+    The two files have the fabric, the links that have failed, and the flows. Options of htsim's programs select the
+    transport and the queues. An experiment that htsim cannot run is refused.
     """
     from mrc_common import written_files
     from mrc_common.units import counted

@@ -1,4 +1,4 @@
-"""The connection matrix and the topology of htsim that an experiment is, or the key of it that htsim has no like of."""
+"""An experiment as htsim's connection matrix and topology, or a FileError at the key that htsim has nothing for."""
 
 from __future__ import annotations
 

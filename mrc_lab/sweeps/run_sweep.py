@@ -1,4 +1,4 @@
-"""A whole sweep: what is missing in its folder is run, kept as it comes, and written as one table."""
+"""A whole sweep: does the runs that its folder lacks, keeps each result as it comes, and writes all as one table."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Delays by the machine at each hop of an emulated fabric, beyond links, queues and pauses.
 
 Embedded switches and NICs measure this on request (p4runtime_shim/engine/driver/port_driver_delay.c,
-mrc_host/driver/delays.py), for each frame from one socket to the next: on arrival until it is received, on departure
-from the time at which an ideal link would have started to send it. BMv2 cannot, so there only NICs measure. Counts only
-grow; a run's are the difference of two readings. A process that does not answer has none. A restarted one measures only
-when requested again, and has what it measured since.
+mrc_host/driver/machine_delays.py), for each frame from one socket to the next: on arrival until it is received, on
+departure from the time at which an ideal link would have started to send it. BMv2 cannot, so there only NICs measure.
+Counts only grow; a run's are the difference of two readings. A process that does not answer has none. A restarted one
+measures only when requested again, and has what it measured since.
 """
 
 from __future__ import annotations

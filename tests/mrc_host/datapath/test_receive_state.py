@@ -97,8 +97,9 @@ class Both:
         psn = cack + chance.choice([0, 1, -1, chance.randrange(-40_000, 40_000)])
         offset = probe if probe >= 0 else max(-0x8000, min(0x7FFF, psn - cack))
         expected = Sack(
-            mark, probe >= 0, offset, entropy, 5, qpn & 0xFFFF, cack & MASK, mpr, base - cack, model.bitmap_from(base),
-            stamp, model.out_of_order, restore, penalty, model.units,
+            mark=mark, probe=probe >= 0, ack_offset=offset, entropy=entropy, source_id=5, destination_id=qpn & 0xFFFF,
+            cack_psn=cack & MASK, mpr=mpr, bitmap_offset=base - cack, bitmap=model.bitmap_from(base), timestamp=stamp,
+            ooo_count=model.out_of_order, restore_cwnd=restore, cwnd_penalty=penalty, rcvd_units=model.units,
         )  # fmt: skip
         body = self.state.sack(base, qpn, psn, probe, mark, entropy, stamp, mpr, restore, penalty)
         assert body == control.pack_sack(qpn, expected)

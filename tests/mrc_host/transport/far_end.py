@@ -272,8 +272,9 @@ class FarEnd:
         if probe is not None:
             stamp = self._probe_stamps.get(probe, 0)
         sack = control.Sack(
-            mark, probe is not None, offset if probe is None else probe, 0xFFFFFFFF if of is None else of.ev, 0, 0,
-            psn, 0, base, bits, stamp, 0, restore, penalty, self.units,
+            mark=mark, probe=probe is not None, ack_offset=offset if probe is None else probe,
+            entropy=0xFFFFFFFF if of is None else of.ev, cack_psn=psn, bitmap_offset=base, bitmap=bits,
+            timestamp=stamp, restore_cwnd=restore, cwnd_penalty=penalty, rcvd_units=self.units,
         )  # fmt: skip
         self.send(control.pack_sack(self.qpn, sack), dscp=46, ecn=0)
 

@@ -159,8 +159,9 @@ class Rig:
         given.setdefault("stamp", stamp if given["probe"] else record.stamp)
         return self.acks.on_sack(
             Sack(
-                given["mark"], bool(given["probe"]), given["number"], given.get("entropy", record.index), 0, 0,
-                cack & MASK, 8, 1, bitmap, given["stamp"], 0, False, 0, given["units"],
+                mark=given["mark"], probe=bool(given["probe"]), ack_offset=given["number"],
+                entropy=given.get("entropy", record.index), cack_psn=cack & MASK, mpr=8, bitmap_offset=1,
+                bitmap=bitmap, timestamp=given["stamp"], rcvd_units=given["units"],
             ),
             0,
             self.now,

@@ -37,9 +37,8 @@ def test_without_the_capability_sacks_carry_no_mpr_and_offers_are_ignored() -> N
 def offer(far: FarEnd, mpr: int, cack: int = -1) -> None:
     """A SACK that acknowledges up to `cack` and offers `mpr`."""
     far.units += 1
-    sack = control.Sack(
-        0, False, 0, 0xFFFFFFFF, 0, 0, (FIRST_OUT + cack) & 0xFFFFFF, mpr, 1, 0, 0, 0, False, 0, far.units
-    )
+    psn = (FIRST_OUT + cack) & 0xFFFFFF
+    sack = control.Sack(entropy=0xFFFFFFFF, cack_psn=psn, mpr=mpr, bitmap_offset=1, rcvd_units=far.units)
     far.send(control.pack_sack(far.qpn, sack), dscp=46, ecn=0)
 
 

@@ -59,7 +59,7 @@ def fill(window: SendWindow, packets: int) -> SentPackets:
 
 
 def sack(*, penalty: int = 0, restore: bool = False) -> Sack:
-    return Sack(0, False, 0, 0, 0, 0, FIRST, 8, 1, 0, 0, 0, restore, penalty, 0)
+    return Sack(cack_psn=FIRST, mpr=8, bitmap_offset=1, restore_cwnd=restore, cwnd_penalty=penalty)
 
 
 def test_the_window_closes_when_cwnd_has_no_room_for_a_packet() -> None:

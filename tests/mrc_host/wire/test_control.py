@@ -36,8 +36,10 @@ sacks: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 def test_a_sack_is_encoded_byte_for_byte() -> None:
     sack = Sack(
-        1, True, -2, 0xA1B2C3D4, 0x1111, 0x2222, 0x333333, 8, 1, 0x8000000000000001, 0x4444, 5, True, 3, 0x777777
-    )
+        mark=1, probe=True, ack_offset=-2, entropy=0xA1B2C3D4, source_id=0x1111, destination_id=0x2222,
+        cack_psn=0x333333, mpr=8, bitmap_offset=1, bitmap=0x8000000000000001, timestamp=0x4444, ooo_count=5,
+        restore_cwnd=True, cwnd_penalty=3, rcvd_units=0x777777,
+    )  # fmt: skip
     assert control.pack_sack(0xABCDEF, sack) == bytes.fromhex(
         "dc00ffff00abcdef00333333"  # BTH, PSN = cack_psn
         "0022fffea1b2c3d41111222200333333"  # mark 1 at bits 6:5, pr at bit 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc_common.delays import DelayHistogram
-from mrc_host.driver.delays import DelayCounter, StampClock
+from mrc_host.driver.machine_delays import DelayCounter, StampClock
 
 
 def test_delays_are_counted_by_powers_of_two() -> None:

@@ -5,13 +5,13 @@ import random
 
 import pytest
 
-from controller.reconcile import describe, problems
+from controller.entry_descriptions import describe, problems
 from mrc_common.p4_match import Exact, Lpm, MemberRef
 from topologies.clos import multi_plane_clos
 from topologies.entries import Group, Member, SwitchEntries, TableAction, TableEntry, switch_entries
 from topologies.entry_difference import compare, count
 
-FABRIC = multi_plane_clos("reconcile")
+FABRIC = multi_plane_clos("described")
 WANTED = switch_entries(FABRIC, FABRIC.switches[0])
 
 

@@ -1,9 +1,6 @@
-"""Entries described, for messages and listings, and what is wrong with those of a switch.
+"""Entries of switches in words, for messages and listings, and a sentence for each that is not as it should be.
 
-Static entries are written once, but a switch may have been restarted, or somebody may have changed its tables by
-hand. So the controller never assumes: it reads, takes the difference to what the fabric demands
-(``topologies.entry_difference``), writes just that, and reads again. An empty switch is the case where everything is
-missing.
+What differs is found by ``topologies.entry_difference`` and put right by ``fleet_switch``.
 """
 
 from __future__ import annotations

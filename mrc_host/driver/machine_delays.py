@@ -1,4 +1,4 @@
-"""Delays of frames at a NIC that this machine caused, beyond what the port's rate explains.
+"""Delays of frames at a NIC's ports that this machine caused, beyond what the port's rate explains.
 
 Two histograms per port, while measuring is on. *Arrivals*: from the kernel's receive timestamp until the NIC had the
 frame. The timestamp is read once per batch, for its first frame; the others of the batch are assumed to have waited as
