@@ -493,8 +493,12 @@ def _select_flows(names: list[str], hosts: list[str], pattern: str) -> list[str]
     source, arrow, destination = pattern.partition(">")
     if not arrow and "[" in pattern:
         raise FabricError(f"{pattern!r} is not clear: write who writes to whom, as in h[1-4]>*")
-    ends = [name.split(">") for name in names]
-    return select([*(near for near, _ in ends), *hosts], source) + select([*(far for _, far in ends), *hosts], destination)
+    sources, destinations = [*hosts], [*hosts]
+    for name in names:
+        near, _, far = name.partition(">")
+        sources.append(near)
+        destinations.append(far)
+    return select(sources, source) + select(destinations, destination)
 
 
 def _check_tenant_selection(selection: Selection, metric: str, case: Case, place: Value) -> None:
