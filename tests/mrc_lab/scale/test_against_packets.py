@@ -124,6 +124,22 @@ def test_a_fault_costs_as_many_packets(name: str) -> None:
     assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)
 
 
+@pytest.mark.parametrize(
+    ("qps", "outstanding"),
+    [
+        (2, 16),
+        (4, 8),
+        pytest.param(8, 4, marks=pytest.mark.xfail(strict=True, reason="20 % more here: a loss is known sooner")),
+    ],
+)
+def test_each_queue_pair_of_a_flow_loses_packets_of_its_own(qps: int, outstanding: int) -> None:
+    fabric = f"fabric: {{hosts: 64, planes: 2, t0: 8, t1: 8, rate: 100G}}\ntransport: {{qps: {qps}}}\n"
+    half = HALF.replace("outstanding: 16", f"outstanding: {outstanding}")
+    packets, ours = both(f"{fabric}{half}duration: 300us\nfaults: [{SILENT}]\n")
+    print(counted(ours, "retransmitted"), counted(packets, "retransmitted"))
+    assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)
+
+
 @pytest.mark.parametrize("planes", [2, 4, 8])
 def test_a_permutation_that_fills_every_uplink(planes: int) -> None:
     fabric = f"fabric: {{hosts: 64, planes: {planes}, t0: 8, t1: 8, rate: 100G}}\n"
