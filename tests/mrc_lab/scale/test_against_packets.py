@@ -212,6 +212,32 @@ def test_a_ring_of_all_hosts_that_waits_for_chunks() -> None:
     assert close(steps(ours)[0], steps(packets)[0], RATE)
 
 
+FASTER = pytest.mark.xfail(
+    strict=True, reason="2 to 3 % faster here, where most of the time is that of chunks on their way"
+)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "clusters", "size"),
+    [
+        pytest.param("h[1-16]", 2, "1M", marks=FASTER),
+        ("h[1-16]", 2, "12M"),
+        ("h[1-16]", 8, "1M"),
+        ("h[1-16]", 8, "12M"),
+        pytest.param("h[1-32]", 4, "1M", marks=FASTER),
+        ("h[1-32]", 4, "12M"),
+    ],
+)
+def test_an_all_reduce_in_two_levels(hosts: str, clusters: int, size: str) -> None:
+    work = (
+        f"workload: {{kind: collective, operation: all_reduce, bytes: {size}, hosts: ['{hosts}'], clusters: {clusters},"
+        " slots: 16, iterations: 2}\n"
+    )
+    packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
+    print(steps(ours), steps(packets))
+    assert close(steps(ours)[0], steps(packets)[0], RATE)
+
+
 def test_an_all_to_all() -> None:
     work = "workload: {kind: collective, operation: all_to_all, bytes: 64M, hosts: ['h[1-4]', 'h[9-12]']}\n"
     packets, ours = both(f"{FULL}{work}duration: 5ms\nmeasure: {{links: no}}\n")
