@@ -1,17 +1,17 @@
-"""What failures cost a job whose GPUs all wait for the slowest: the drop while one lasts, as a result shows it.
+"""What failures cost a job whose GPUs all wait for the slowest: the drop while each lasts, as a result shows it.
 
 A result of the scale backend has a series: the steps of a collective or training job or, of flows, the slowest in every
-time bin. Samples in which no fault begins, lasts or ends say how fast the job is; samples that lie within a fault of
-one kind of part, with no other kind in them, say how fast it is meanwhile. Faults that last for the whole run are part
-of how the job is.
+time bin. Samples in which no fault begins, lasts or ends say how fast the job is; samples that lie within one fault and
+touch no other say how fast it is meanwhile. Faults that last for the whole run are part of how the job is.
 
-Failures of a month come at random and independently of one another. While parts of several kinds are down the job is
-as slow as the worst of them makes it, and no slower when two of one kind are.
+Failures of a month come at random and independently of one another, and each makes the job as much slower as one of
+those that the result has of its kind. While several parts are down the job is as slow as the worst of them makes it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,19 +29,23 @@ from mrc_lab.reports.result_folder import read_summary
 _MONTH_HOURS: Final = MONTH / 3600e9
 _LINK_KINDS: Final = ("link_down", "port_down")
 _SWITCH_KINDS: Final = ("blackhole", "power_off")
+_DIGITS: Final = 6  # of a drop: rates in tables are whole b/s
 _MEANT: Final = {"links": "a link between a T0 and a T1", "t1s": "a T1", "nic_ports": "a port of a NIC"}
 _RUN_ANOTHER: Final = "Run a file in which it does for several time bins or steps, as docs/plan.md shows."
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One case. `drops` are shares (0 to 1) of the job's rate, by kind of part; `links` are all of the fabric."""
+    """One case. `drops` has, by kind of part, a share (0 to 1) of the job's rate for each failure in the run.
+
+    `links` are all of the fabric.
+    """
 
     name: str
     transport: str
     gpus: int
     links: int
-    drops: Mapping[str, float]
+    drops: Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +93,24 @@ def month_lost(result: JobResult, rates: FailureRates) -> MonthLost:
                 f"{kind}: {rate.at_once:.3g} would be down at one time, but the fabric has {result.links} links",
                 "Give a lower rate, or a shorter down.",
             )
-    found: dict[str, float] = {}
-    none_worse = 1.0  # probability that nothing is down that makes the job slower
-    for kind in sorted(given, key=lambda kind: -result.drops[kind]):
-        none = math.exp(-given[kind].at_once)
-        found[kind] = whole * result.drops[kind] * none_worse * (1 - none)
-        none_worse *= none
-    return MonthLost(result, {kind: found[kind] for kind in given}, whole)
+    shares = _shares_lost({kind: (rate.at_once, result.drops[kind]) for kind, rate in given.items()})
+    return MonthLost(result, {kind: whole * share for kind, share in shares.items()}, whole)
+
+
+def _shares_lost(down: Mapping[str, tuple[float, tuple[float, ...]]]) -> dict[str, float]:
+    """Shares of the job's rate that are lost on average, by kind; of each the parts down at once, and the drops.
+
+    The worst of what is down is worse than x unless no such part is: of kind k there are n_k P_k(drop > x) on average,
+    as many as a Poisson process has. Where several kinds are, each has its part of the blame.
+    """
+    found = dict.fromkeys(down, 0.0)
+    edges = sorted({0.0, *(drop for _, drops in down.values() for drop in drops)})
+    for low, high in itertools.pairwise(edges):
+        worse = {kind: at_once * np.mean(np.array(drops) > low) for kind, (at_once, drops) in down.items()}
+        together = sum(worse.values())
+        for kind, number in worse.items():
+            found[kind] += float((high - low) * -math.expm1(-together) * number / together)
+    return found
 
 
 def _job(folder: Path, name: str, case: Mapping[str, Any], kinds: Sequence[str]) -> JobResult:
@@ -163,28 +178,29 @@ def _kind_of(fault: Mapping[str, Any]) -> str:
 
 def _drops(
     samples: Sequence[_Sample], faults: Iterable[Mapping[str, Any]], end: int, kinds: Sequence[str], of: str
-) -> dict[str, float]:
+) -> dict[str, tuple[float, ...]]:
     passing = [
         (_kind_of(one), int(one["at"]), end if one["until"] is None else int(one["until"]))
         for one in faults
         if one["at"] > 0 or (one["until"] is not None and one["until"] < end)
     ]
-    names = np.array([kind for kind, _, _ in passing], dtype=object)
     begins, ends = (np.array([fault[place] for fault in passing], dtype=np.int64) for place in (1, 2))
     free: list[float] = []
-    within: dict[str, list[float]] = {kind: [] for kind in kinds}
+    within: dict[int, list[float]] = {}
     for sample in samples:
-        touching = (begins < sample.end) & (ends > sample.begin)
-        lasting = touching & (begins <= sample.begin) & (ends >= sample.end)
-        found = set(names[touching])
-        if not found:
+        touching = np.flatnonzero((begins < sample.end) & (ends > sample.begin)).tolist()
+        if not touching:
             free.append(sample.rate)
-        elif len(found) == 1 and lasting.any() and (kind := found.pop()) in within:
-            within[kind].append(sample.rate)
+        elif len(touching) == 1 and begins[touching[0]] <= sample.begin and ends[touching[0]] >= sample.end:
+            within.setdefault(touching[0], []).append(sample.rate)
     usual = float(np.median(free)) if free else 0.0
     if not usual > 0:
         raise ExperimentError(f"{of} has no time in which the job runs and nothing fails", "Give it a longer duration.")
-    for kind, rates in within.items():
-        if not rates:
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for number, rates in within.items():
+        if (kind := passing[number][0]) in found:
+            found[kind].append(max(0.0, round(1 - float(np.mean(rates)) / usual, _DIGITS)))
+    for kind, drops in found.items():
+        if not drops:
             raise ExperimentError(f"{of} does not show what {_MEANT[kind]} alone costs while it is down", _RUN_ANOTHER)
-    return {kind: max(0.0, 1 - float(np.mean(rates)) / usual) for kind, rates in within.items()}
+    return {kind: tuple(drops) for kind, drops in found.items()}

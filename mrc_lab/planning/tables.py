@@ -103,8 +103,9 @@ def losses_table(rates: FailureRates, losses: Sequence[MonthLost]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("GPUs", *(f"{lost.result.gpus:,}" for lost in losses))
     for kind, _ in rates.given():
-        drops = (lost.result.drops[kind] for lost in losses)
-        table.add_row(f"slower while {_PARTS[kind][1]} is down", *map(_percent, drops))
+        drops = [lost.result.drops[kind] for lost in losses]
+        seen = (f"{_percent(sum(shares) / len(shares))} ({len(shares)})" for shares in drops)
+        table.add_row(f"slower while {_PARTS[kind][1]} is down (mean of)", *seen)
     for kind, rate in rates.given():
         hours = (f"{lost.by_kind[kind]:,.0f}" for lost in losses)
         table.add_row(f"GPU hours a month by {_PARTS[kind][0]} ({_often(rate)})", *hours)

@@ -220,6 +220,9 @@ ELSEWHERE = {
         ("mrc run examples/eight_thousand.yaml", "mrc run examples/hundred_thousand.yaml"),
         "tests/examples/test_examples.py, the larger one with fewer racks",
     ),
+    "mrc plan --result results/month/latest --failures failures.yaml --set t1s.rate=4/month": (
+        "tests/mrc_lab/planning/test_job_losses.py"
+    ),
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",
     'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/mrc_lab/cli/test_cli.py",
     "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/mrc_lab/cli/test_cli.py",

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.planning.failure_rates import FailureRate, FailureRates, load_rates
 from mrc_lab.planning.job_losses import JobResult, month_lost, read_results
+from tests.seeds import SEED
 
 SECOND = 10**9
 LINK: Mapping[str, Any] = {"kind": "link_down", "links": ["t0-0:t1-3@p1"]}
@@ -55,18 +57,24 @@ def result(
     return folder
 
 
-def test_drops_are_those_of_the_slowest_flow_in_bins_within_faults_of_one_kind(tmp_path: Path):
-    faults = [fault(LINK, 1, 3), fault(T1, 4, 6), fault(PORT, 7.5, 9.5)]
-    rates = [100, 90, 80, 100, 50, 50, 100, 1, 25, 1, 100]  # bins in which a fault begins or ends do not count
+def test_drops_are_those_of_the_slowest_flow_in_bins_within_one_fault(tmp_path: Path):
+    faults = [fault(LINK, 1, 3), fault(T1, 4, 6), fault(PORT, 7.5, 9.5), fault(LINK, 11, 12)]
+    rates = [100, 90, 80, 100, 50, 50, 100, 1, 25, 1, 100, 0]  # bins in which a fault begins or ends do not count
     (job,) = read_results(result(tmp_path / "r", rates, faults), ["links", "t1s", "nic_ports"])
-    assert job.drops == pytest.approx({"links": 0.15, "t1s": 0.5, "nic_ports": 0.75})
+    assert job.drops == {"links": (0.15, 1.0), "t1s": (0.5,), "nic_ports": (0.75,)}
     assert (job.gpus, job.links, job.transport) == (2, 100, "mrc")
 
 
-def test_bins_with_faults_of_two_kinds_and_those_of_the_whole_run_say_nothing(tmp_path: Path):
-    faults = [fault(LINK, 0, None), fault(LINK, 1, 4), fault(T1, 2, 3), fault({**LINK, "kind": "rate"}, 5, 6)]
-    (job,) = read_results(result(tmp_path / "r", [100, 90, 1, 90, 100, 1, 100], faults), ["links"])
-    assert job.drops == pytest.approx({"links": 0.1})
+def test_bins_with_several_faults_and_faults_of_the_whole_run_say_nothing(tmp_path: Path):
+    faults = [
+        fault(LINK, 0, None),
+        fault(LINK, 1, 5),
+        fault(LINK, 2, 3),
+        fault(T1, 3, 4),
+        fault({**LINK, "kind": "rate"}, 6, 7),
+    ]
+    (job,) = read_results(result(tmp_path / "r", [100, 90, 1, 1, 90, 100, 1, 100], faults), ["links"])
+    assert job.drops == {"links": (0.1,)}
 
 
 def test_steps_count_from_the_end_of_the_one_before(tmp_path: Path):
@@ -76,29 +84,49 @@ def test_steps_count_from_the_end_of_the_one_before(tmp_path: Path):
         rows.append(f"collective,{begins * SECOND},{ends * SECOND},1000,1")
     (folder / "only" / "completions.csv").write_text("\n".join(rows) + "\n")
     (job,) = read_results(folder, ["nic_ports"])
-    assert job.drops == pytest.approx({"nic_ports": 0.5})
+    assert job.drops == {"nic_ports": (0.5,)}
 
 
 def test_a_month_of_two_kinds_is_as_slow_as_the_worse_of_what_is_down():
-    job = JobResult("only", "mrc", 10, 100, {"links": 0.1, "t1s": 0.5})
+    job = JobResult("only", "mrc", 10, 100, {"links": (0.1,), "t1s": (0.5,)})
     lost = month_lost(job, FailureRates(links=FailureRate(0.1, 2 * SECOND), t1s=FailureRate(0.01, 10 * SECOND)))
-    t1_down, link_down = 1 - math.exp(-0.1), 1 - math.exp(-0.2)
+    t1_down, any_down = 1 - math.exp(-0.1), 1 - math.exp(-0.3)
     assert lost.gpu_hours == 7200
-    assert lost.by_kind == pytest.approx({"links": 7200 * 0.1 * link_down * math.exp(-0.1), "t1s": 3600 * t1_down})
-    assert list(lost.by_kind) == ["links", "t1s"]
+    assert lost.lost == pytest.approx(7200 * (0.1 * any_down + 0.4 * t1_down))
+    assert lost.by_kind["links"] == pytest.approx(7200 * 0.1 * any_down * 2 / 3)
+
+
+def test_a_month_is_that_of_failures_drawn_at_random():
+    """Time in steps of a second, in each of which any number of parts is down."""
+    print("seed", SEED)
+    drops = {"links": (0.0, 0.0, 0.2, 1.0), "t1s": (0.1, 0.5), "nic_ports": (0.3,)}
+    rates = FailureRates(FailureRate(0.4, SECOND), FailureRate(0.2, SECOND), FailureRate(0.3, SECOND))
+    lost = month_lost(JobResult("only", "rc", 1, 100, drops), rates)
+    chance, seconds = np.random.default_rng(SEED), 100_000
+    worst = np.zeros(seconds)
+    for kind, rate in rates.given():
+        for second, number in enumerate(chance.poisson(rate.at_once, seconds)):
+            worst[second] = max(worst[second], *chance.choice(drops[kind], number), 0.0)
+    assert lost.lost / lost.gpu_hours == pytest.approx(worst.mean(), abs=5 * worst.std() / math.sqrt(seconds))
 
 
 @pytest.mark.parametrize("often", [1e-9, 1.0, 9.9])
 def test_no_job_loses_more_than_the_month(often: float):
-    job = JobResult("only", "rc", 10, 100, dict.fromkeys(("links", "t1s", "nic_ports"), 1.0))
+    job = JobResult("only", "rc", 10, 100, dict.fromkeys(("links", "t1s", "nic_ports"), (1.0,)))
     rate = FailureRate(often, 10 * SECOND)
     lost = month_lost(job, FailureRates(rate, rate, rate))
     assert 0 < lost.lost <= lost.gpu_hours
-    assert lost.lost == pytest.approx(lost.gpu_hours * (1 - math.exp(-30 * often)))
+    assert lost.lost == pytest.approx(lost.gpu_hours * -math.expm1(-30 * often))
+
+
+def test_failures_that_cost_nothing_lose_nothing():
+    job = JobResult("only", "mrc", 10, 100, {"links": (0.0, 0.0)})
+    lost = month_lost(job, FailureRates(links=FailureRate(1.0, SECOND)))
+    assert (lost.lost, dict(lost.by_kind)) == (0.0, {"links": 0.0})
 
 
 def test_more_parts_down_at_once_than_there_are_is_refused():
-    job = JobResult("only", "mrc", 10, 100, {"links": 0.1})
+    job = JobResult("only", "mrc", 10, 100, {"links": (0.1,)})
     with pytest.raises(ExperimentError, match="links: 101 would be down at one time, but the fabric has 100 links"):
         month_lost(job, FailureRates(links=FailureRate(1.0, 101 * SECOND)))
 
@@ -179,7 +207,7 @@ def test_a_table_has_both_transports_and_says_which_is_missing(tmp_path: Path, c
     assert row[-2:] == [f"{1440 * 0.1 * share:,.0f}", f"{1440 * share:,.0f}"]
     assert run(["plan", "--result", str(rc), *RATES, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert (job["drops"], job["lost_in_all"]) == ({"links": 1.0}, pytest.approx(1440 * share))
+    assert (job["drops"], job["lost_in_all"]) == ({"links": [1.0]}, pytest.approx(1440 * share))
     assert run(["plan", "--result", str(rc), *RATES]) == 0
     assert "add a --result of the same file with transport: {type: mrc}" in capsys.readouterr().out
 
