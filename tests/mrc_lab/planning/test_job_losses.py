@@ -208,8 +208,8 @@ def test_a_table_has_both_transports_and_says_which_is_missing(tmp_path: Path, c
     assert run(["plan", "--result", str(rc), *RATES, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
     assert (job["drops"], job["lost_in_all"]) == ({"links": [1.0]}, pytest.approx(1440 * share))
-    assert run(["plan", "--result", str(rc), *RATES]) == 0
-    assert "add a --result of the same file with transport: {type: mrc}" in capsys.readouterr().out
+    assert run(["plan", "--result", str(mrc), *RATES]) == 0
+    assert "No result is of rc" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
