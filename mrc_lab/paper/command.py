@@ -21,7 +21,7 @@ from mrc_lab.cli.options import SEEDS, backend_option
     help="How many seeds, or which, as in 1-10; several give means and intervals.",
 )
 @click.option("--seed", type=int, hidden=True)
-@click.option("--jobs", "-j", default=1, show_default=True, help="Parallel runs (in simulation).")
+@click.option("--jobs", "-j", default=1, show_default=True, help="Parallel runs (not in emulation).")
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
@@ -44,11 +44,10 @@ def paper(
         if name not in known:
             raise ExperimentError(f"no figure is called {name}; {suggest(name, known)}")
     files = [path for name, path in known.items() if not only or name in only]
-    backend = backend or DEFAULT
     if seed is not None:
         click.echo("Note: --seed is now --seeds.", err=True)
         seeds = (seed,)
-    whole = not only and backend == "sim"
+    whole = not only and backend in (None, DEFAULT)
     folder, summary = reproduce(
         files,
         results,

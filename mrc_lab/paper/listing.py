@@ -56,4 +56,5 @@ def _label(row: Row) -> str:
 
 
 def _ratio(row: Row) -> str:
-    return "not measured" if row["ratio"] is None else f"{row['ratio']:.3g}"
+    """Ours over the published number or, of bounds and of what was not measured, how it stands."""
+    return str(row["standing"]) if row["ratio"] is None else f"{row['ratio']:.3g}"

@@ -124,7 +124,7 @@ def index(outcomes: Sequence[FigureOutcome], summary: Mapping[str, Any], wall_se
         "paper",
         title="Published results of MRC, and ours",
         source=published.SOURCE,
-        backend=BACKENDS.get(summary["backend"], summary["backend"]),
+        backends=BACKENDS,
         summary=summary,
         sections=sections,
         outside=score.outside(summary["numbers"]),

@@ -3,8 +3,9 @@
     <results>/paper/<time>/index.html, listing.md, summary.json, <experiment>/<time>/...
     <results>/paper/latest -> the newest
 
-Each file is an experiment of its own; one that cannot be run is a line of the page, not the end of the rest. What
-emulation has no room for on this machine is left out, with the reason, and has no part in the verdict.
+Each file is an experiment of its own, on the backend that it names unless one is given for all; one that cannot be run
+is a line of the page, not the end of the rest. What a backend has no room for on this machine is left out, with the
+reason, and has no part in the verdict.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from mrc_common.written_files import write_text
 from mrc_host.errors import MrcError
+from mrc_lab.backends import DEFAULT
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import Experiment, load_file
 from mrc_lab.experiments.running.kept_memory import kept_memory
@@ -48,11 +50,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FigureOutcome:
-    """What came of one file with all seeds. `problem`: why it was not tried, since this machine has no room for it."""
+    """What came of one file with all seeds. `problem`: why it was not tried, since this machine has no room for it.
+
+    `backend` is where it ran.
+    """
 
     file: str
     runs: tuple[Run, ...] = ()
     problem: str = ""
+    backend: str = DEFAULT
 
     @property
     def name(self) -> str:
@@ -92,7 +98,7 @@ def reproduce(
     files: Sequence[Path],
     results: Path,
     *,
-    backend: str = "sim",
+    backend: str | None = None,
     seeds: Sequence[int] = (1,),
     jobs: int = 1,
     whole: bool = False,
@@ -100,15 +106,17 @@ def reproduce(
 ) -> tuple[Path, dict[str, Any]]:
     """Run all files with all seeds and write the page; returns the folder and the summary.
 
-    `whole`: count every number of the frozen list, also those of other files. Every file is read before anything
-    starts: FileError when one is wrong, ExperimentError when this machine has room for none of them.
+    `backend`: of all files, instead of what they say. `whole`: count every number of the frozen list, also those of
+    other files. Every file is read before anything starts: FileError when one is wrong, ExperimentError when this
+    machine has room for none of them.
     """
     experiments = {file: load_file(file) for file in files}
-    left_out = {str(file): problem for file in files if (problem := _no_room(experiments[file], backend))}
+    backends = {file: experiment.backend_for(backend) for file, experiment in experiments.items()}
+    left_out = {str(file): problem for file in files if (problem := _no_room(experiments[file], backends[file]))}
     wanted = [file for file in files if str(file) not in left_out]
     if left_out and not wanted:
         file, problem = next(iter(left_out.items()))
-        raise ExperimentError(f"{Path(file).stem}: {problem}", "Use --backend sim.")
+        raise ExperimentError(f"{Path(file).stem}: {problem}", "Leave --backend out.")
     folder = folders.make_folder(results, "paper")
     began = time.monotonic()
     for file, problem in left_out.items():
@@ -123,10 +131,10 @@ def reproduce(
     outcomes = [
         FigureOutcome(str(file), problem=left_out[str(file)])
         if str(file) in left_out
-        else FigureOutcome(str(file), tuple(done[str(file), seed] for seed in seeds))
+        else FigureOutcome(str(file), tuple(done[str(file), seed] for seed in seeds), backend=backends[file])
         for file in files
     ]
-    summary = summarize(outcomes, backend, seeds, whole=whole)
+    summary = summarize(outcomes, backend or DEFAULT, seeds, whole=whole)
     folders.write_json(folder / "summary.json", summary)
     write_text(folder / "listing.md", listing(summary))
     write_text(folder / "index.html", index(outcomes, summary, time.monotonic() - began))
@@ -144,10 +152,10 @@ def _no_room(experiment: Experiment, backend: str) -> str:
 
 
 def _run_all(
-    jobs_to_do: Sequence[Job], folder: Path, backend: str, jobs: int, read: Mapping[Path, Experiment] = _NONE
+    jobs_to_do: Sequence[Job], folder: Path, backend: str | None, jobs: int, read: Mapping[Path, Experiment] = _NONE
 ) -> Iterable[Run]:
     """`read`: what is in files that were read already."""
-    if jobs <= 1 or len(jobs_to_do) == 1 or backend != "sim":
+    if jobs <= 1 or len(jobs_to_do) == 1 or backend == "emulation":
         with kept_memory():  # from one file to the next
             for job in jobs_to_do:
                 yield _run_one(job, folder, backend, read.get(job[0]))
@@ -157,12 +165,13 @@ def _run_all(
         yield Run(str(file), seed, 0.0, None, "", done.lost) if done.lost else done.result
 
 
-def _run_one(job: Job, folder: Path, backend: str, experiment: Experiment | None = None) -> Run:
+def _run_one(job: Job, folder: Path, backend: str | None, experiment: Experiment | None = None) -> Run:
     """`experiment` is what is in the file, if it was read already."""
     file, seed = job
     began = time.monotonic()
     try:
-        result = run_and_report(experiment or load_file(file), backend, seed, folder)
+        experiment = experiment or load_file(file)
+        result = run_and_report(experiment, experiment.backend_for(backend), seed, folder)
     except (ExperimentError, MrcError, FabricError, OSError) as error:
         return Run(str(file), seed, time.monotonic() - began, None, "", str(error))
     report = (result.folder / "report.html").relative_to(folder)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import units
-from mrc_common.declared.assignment import assign, parse_assignment
 from mrc_common.declared.document import Source, parse, read_text
 from mrc_common.declared.field_types import Quantity, Text
 from mrc_common.declared.sections import Section, key
 from mrc_lab.errors import FileError
 from mrc_lab.planning.clos import Design
+from mrc_lab.planning.settings import with_settings
 
 _WATTS = Quantity(units.NUMBER, example="15")
 _MONEY = Quantity(units.NUMBER, example="900")
@@ -62,11 +62,6 @@ class Parts:
 def load_parts(file: Path | None, settings: Sequence[str]) -> Parts:
     """The values of a file, overridden by settings such as ``switch.cost=30000``. Raises FileError."""
     text, name = ("{}", "--set") if file is None else (read_text(file, FileError), str(file))
-    document = parse(text, Source(name, FileError))
-    for given in settings:
-        setting = parse_assignment(given, FileError)
-        if len(setting.values) != 1:
-            raise FileError(f"--set {given}: give one value, as in switch.cost=30000")
-        document = assign(document, setting.key, setting.values[0])
+    document = with_settings(parse(text, Source(name, FileError)), settings)
     parts: Parts = Section(Parts).read(document)
     return parts

@@ -1,4 +1,4 @@
-"""Designs side by side: as tables for a terminal, and as plain values for JSON."""
+"""Designs, or jobs that lose time, side by side: as tables for a terminal, and as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from mrc_common.units import show_rate
+from mrc_common.units import show_rate, show_time
 from mrc_lab.planning.clos import Design, Impossible, Request
+from mrc_lab.planning.failure_rates import FailureRate, FailureRates
+from mrc_lab.planning.job_losses import MonthLost
 from mrc_lab.planning.parts import Parts
 
 _Row = tuple[str, Callable[[Design], str]]
@@ -75,6 +77,45 @@ def _loss(part: str) -> Callable[[Design], str]:
         return f"{_percent(found.share)} of {nics}"
 
     return cell
+
+
+_PARTS = {"links": ("T0-T1 links", "a T0-T1 link"), "t1s": ("T1s", "a T1"), "nic_ports": ("NIC ports", "a NIC port")}
+
+
+def losses_as_values(rates: FailureRates, losses: Sequence[MonthLost]) -> dict[str, Any]:
+    """What jobs lose, for ``--json``: rates in failures a second, times in ns, shares from 0 to 1."""
+    return {
+        "failures": {name: asdict(rate) for name, rate in rates.given()},
+        "jobs": [
+            {**asdict(lost.result), "gpu_hours": lost.gpu_hours, "lost": dict(lost.by_kind), "lost_in_all": lost.lost}
+            for lost in losses
+        ],
+    }
+
+
+def losses_table(rates: FailureRates, losses: Sequence[MonthLost]) -> Table:
+    """GPU hours that jobs lose a month, one column a job."""
+    distinct = len({lost.result.transport for lost in losses}) == len(losses)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("", no_wrap=True)
+    for job in (lost.result for lost in losses):
+        name = job.transport if distinct else f"{job.transport}, {job.name}"
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("GPUs", *(f"{lost.result.gpus:,}" for lost in losses))
+    for kind, _ in rates.given():
+        drops = [lost.result.drops[kind] for lost in losses]
+        seen = (f"{_percent(sum(shares) / len(shares))} ({len(shares)})" for shares in drops)
+        table.add_row(f"slower while {_PARTS[kind][1]} is down (mean of)", *seen)
+    for kind, rate in rates.given():
+        hours = (f"{lost.by_kind[kind]:,.0f}" for lost in losses)
+        table.add_row(f"GPU hours a month by {_PARTS[kind][0]} ({_often(rate)})", *hours)
+    table.add_row("GPU hours a month in all", *(f"{lost.lost:,.0f}" for lost in losses))
+    table.add_row("  of all GPU hours", *(_percent(lost.lost / lost.gpu_hours) for lost in losses))
+    return table
+
+
+def _often(rate: FailureRate) -> str:
+    return f"{rate.a_month:,.{0 if rate.a_month >= 100 else 1}f} of {show_time(rate.down)}"
 
 
 def _percent(share: float) -> str:

@@ -94,7 +94,8 @@ class View:
 
     def paths(self) -> list[PathRecord]:
         """Path events of the selected flows in the window."""
-        return [record for record in self.recording.paths if record.flow in self.flows and self.inside(record.time)]
+        flows = set(self.flows)
+        return [record for record in self.recording.paths if record.flow in flows and self.inside(record.time)]
 
     def flow_records(self) -> list[FlowRecord]:
         """Flows that have a size, of the selected sizes, that began in the window."""

@@ -44,6 +44,10 @@ class Detection:
 
     @staticmethod
     def packets(per_path: Floats, lasts: Floats) -> Floats:
-        """Packets that a path loses in a time (ns): the first, and those that follow it; on average."""
-        found: Floats = per_path * lasts / 1e9 + 0.5
+        """Packets that a path loses in a time (ns) from its first loss on, that one included; on average.
+
+        Queue pairs take their paths in turn, in an order that changes: a packet of each turn, at any time in it.
+        """
+        turns = per_path * lasts / 1e9
+        found: Floats = np.where(turns < 1, 1 + turns**2 / 2, turns + 0.5)
         return found

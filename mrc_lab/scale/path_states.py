@@ -169,7 +169,7 @@ class PathStates:
     def _count_lost(self, plane: int, users: Integers) -> None:
         if len(users):
             per_path, lasts = self._on_path(plane, users)
-            lost = Detection.packets(per_path, lasts)
+            lost = self._streams.qps[users] * Detection.packets(per_path, lasts)
             self._streams.lose(users, np.floor(lost + self._chance.random(len(users))))
 
     def _probe(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
@@ -256,7 +256,7 @@ class PathStates:
         if not self._streams.active[stream] or not self._streams.rate[stream]:
             return 0.0, 0.0
         (per_path,), (lasts,) = self._on_path(plane, np.array([stream]))
-        return float(per_path), float(lasts)
+        return float(per_path * self._streams.qps[stream]), float(lasts)
 
     def is_last(self, stream: int, plane: int) -> bool:
         """Whether a plane has no other path for a stream."""
@@ -292,8 +292,12 @@ class PathStates:
         return found
 
     def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats]:
-        """Packets a second on each path of a plane, and how long (ns) one that dies is used."""
-        packets, streams = self._streams.packets(users), self._streams
+        """Packets a second of a queue pair on each path of a plane, and how long (ns) it uses one that dies.
+
+        Each queue pair of a stream finds out by its own packets.
+        """
+        streams = self._streams
+        packets = streams.packets(users) / streams.qps[users]
         planes = self._planes_of_each[users]
         paths = np.maximum(self.usable.joined[plane, self._near[users], self._far[users]], 1)
         per_path = packets / planes / paths

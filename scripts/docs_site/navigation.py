@@ -1,4 +1,4 @@
-"""The navigation of the site: a tab for newcomers, one for each of the four roles, and two to look things up.
+"""The navigation of the site: a tab for newcomers, one for each of the five roles, and two to look things up.
 
 A page has one place, in the tab of those who need it first; the others find it by search and by links. Paths are those
 of the project's folder. Pages named ``reference/...`` are made by ``reference``, and ``index.md`` is README.md.
@@ -56,8 +56,8 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
                 "docs/cross-check.md",
             ]
         },
-        "docs/plan.md",
     ],
+    "Planner": ["docs/tutorials/dead-t1.md", "docs/plan.md"],
     "RDMA engineer": [
         "docs/tutorials/rdma-engineer.md",
         {"Applications": ["docs/verbs.md", "docs/applications.md", "docs/collectives.md", "docs/privileges.md"]},

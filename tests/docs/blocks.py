@@ -220,6 +220,13 @@ ELSEWHERE = {
         ("mrc run examples/eight_thousand.yaml", "mrc run examples/hundred_thousand.yaml"),
         "tests/examples/test_examples.py",  # the larger one with fewer racks
     ),
+    **dict.fromkeys(
+        (
+            "mrc plan --result results/month/latest --failures failures.yaml --set t1s.rate=4/month",
+            "mrc plan --result results/hundred_thousand/latest --set t1s.rate=2/month --set t1s.down=12min",
+        ),
+        "tests/mrc_lab/planning/test_job_losses.py",
+    ),
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",
     'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/mrc_lab/cli/test_cli.py",
     "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/mrc_lab/cli/test_cli.py",

@@ -63,7 +63,7 @@ def test_a_tutorial_runs_in_its_order_in_one_folder(page: str, tmp_path: Path) -
 def test_every_tutorial_begins_with_two_commands_and_ends_with_a_result() -> None:
     """What the reader makes is computed by a block that a test runs: here, or on the fabric of test_on_fabric.py."""
     tutorials = sorted((DOCS / "tutorials").glob("*.md"))
-    assert len(tutorials) == 4
+    assert len(tutorials) == 5
     for tutorial in tutorials:
         found = [block for block in blocks() if block.page == str(tutorial.relative_to(DOCS))]
         assert sum(len(block.commands()) for block in found[:1]) == 1

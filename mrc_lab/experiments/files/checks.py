@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
 
 from mrc_common import units
 from mrc_common.declared.document import Value
@@ -215,15 +214,6 @@ def _flow_names(workload: Workload, fabric: Fabric) -> Iterator[str]:
         ends = split_pair(flow.pair, fabric)
         ways = (ends, ends[::-1]) if isinstance(workload, WriteBw) and workload.bidirectional else (ends,)
         yield from (flow_name(*way, seen) for way in ways)
-
-
-def _possible_flow_names(workload: Workload, fabric: Fabric) -> list[str]:
-    """What a run may call the flows of a workload of which only the run knows who writes to whom."""
-    assert not isinstance(workload, WriteBw | Incast), "their flows are known"
-    if isinstance(workload, ListedFlows):
-        names = list(fabric.nic_names)
-        return [f"{names[flow.source]}>{names[flow.destination]}" for flow in workload.file.matrix.flows]
-    return [f"{a}>{b}" for a, b in permutations(select_hosts(workload.hosts, fabric), 2)]
 
 
 def flow_name(source: str, destination: str, seen: Counter[str]) -> str:
@@ -465,22 +455,50 @@ def readable(pattern: str, place: Value) -> None:
 
 
 def _check_flow_pattern(pattern: str, tenant: str | None, case: Case, place: Value) -> None:
-    fabric, all_known = build_fabric(case.fabric), True
+    fabric = build_fabric(case.fabric)
     names: list[str] = []
+    hosts: list[str] = []  # of tenants of which only the run knows who writes to whom
+    all_known = True
     for one in case.tenants:
         if tenant in (None, one.name):
             flows = list(_flow_names(one.workload, fabric))
             if not flows:
                 all_known = False
-                flows = _possible_flow_names(one.workload, fabric) if is_pattern(pattern) else []
-            names += [*flows, *(f"{one.name}/{flow}" for flow in flows if one.name)]
+                if isinstance(one.workload, ListedFlows):
+                    flows = _listed_names(one.workload, fabric)
+                elif not isinstance(one.workload, WriteBw | Incast):
+                    hosts += _with_tenant(one, select_hosts(one.workload.hosts, fabric))
+            names += _with_tenant(one, flows)
     try:
-        found = select(names, pattern)
+        found = _select_flows(names, hosts, pattern) if hosts and is_pattern(pattern) else select(names, pattern)
     except FabricError as error:
         raise place.error(str(error)) from None
     if not found and all_known:
         hint = did_you_mean(pattern, names, most=1, cutoff=0.6) or f"there are {len(names)}, as {names[0]}"
         raise place.error(f"no flow is called {pattern}; {hint}")
+
+
+def _with_tenant(tenant: Tenant, names: list[str]) -> list[str]:
+    """Names as they are and, of a tenant that has a name, with that in front."""
+    return [*names, *(f"{tenant.name}/{name}" for name in names if tenant.name)]
+
+
+def _listed_names(workload: ListedFlows, fabric: Fabric) -> list[str]:
+    names = list(fabric.nic_names)
+    return [f"{names[flow.source]}>{names[flow.destination]}" for flow in workload.file.matrix.flows]
+
+
+def _select_flows(names: list[str], hosts: list[str], pattern: str) -> list[str]:
+    """Select sources of the flows `names`, or hosts, and then destinations: all pairs of hosts are too many to list."""
+    source, arrow, destination = pattern.partition(">")
+    if not arrow and "[" in pattern:
+        raise FabricError(f"{pattern!r} is not clear: write who writes to whom, as in h[1-4]>*")
+    sources, destinations = [*hosts], [*hosts]
+    for name in names:
+        near, _, far = name.partition(">")
+        sources.append(near)
+        destinations.append(far)
+    return select(sources, source) + select(destinations, destination)
 
 
 def _check_tenant_selection(selection: Selection, metric: str, case: Case, place: Value) -> None:

@@ -22,22 +22,24 @@ from topologies.faults.link_down import LinkDown
 from topologies.link_rules import CLASSES
 
 MAX_FLAPS = 100_000  # of a run, on average
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86_400, "month": 30 * 86_400}
 
 
 @dataclass(frozen=True)
 class EventRate(FieldType):
-    """How often something happens: ``4.2/min``."""
+    """How often something happens: ``4.2/min``. A month has 30 days."""
 
     def read(self, value: Value) -> float:
         """Times a second; FileError when it is none."""
         number, slash, unit = value.text().partition("/")
         try:
             if not slash or unit.strip() not in _SECONDS:
-                raise ValueError(f"must be so many a second, minute or hour, as in 4.2/min, not {value.text()[:40]!r}")
+                raise ValueError(
+                    f"must be so many a second, minute, hour, day or month, as in 4.2/min, not {value.text()[:40]!r}"
+                )
             rate = parse_number(number) / _SECONDS[unit.strip()]
             if rate <= 0:
-                raise ValueError("must be more than 0: leave the flaps out")
+                raise ValueError("must be more than 0: leave it out")
         except ValueError as error:
             raise value.error(str(error)) from None
         return rate

@@ -109,8 +109,6 @@ def _workload_refusals(workload: Workload, place: Value) -> Iterator[tuple[Value
         for name in _RANKS_REFUSED:
             if name in keys:
                 yield keys[name], "the scale backend does not compute what this changes: leave it out"
-        if workload.clusters > 1:
-            yield keys["clusters"], "the scale backend runs flat rings only: leave clusters out"
 
 
 def _type_refusals(tenant: Tenant, place: Value) -> Iterator[tuple[Value, str]]:

@@ -86,7 +86,7 @@ def _streams(tenant: Tenant, fabric: Fabric) -> int:
     load = tenant.workload
     if isinstance(load, Ranks):
         ranks = len(select_hosts(load.hosts, fabric))
-        return ranks * (ranks - 1) if load.operation == "all_to_all" else ranks
+        return ranks * (ranks - 1) if load.operation == "all_to_all" else ranks * (1 if load.clusters == 1 else 2)
     return len(fabric.nics) * (1 if tenant.transport.type == "mrc" else tenant.transport.qps)
 
 
@@ -97,5 +97,5 @@ def _changes(case: Case) -> int:
     for load in (tenant.workload for tenant in case.tenants):
         if isinstance(load, Ranks):
             count = load.steps * len(load.gradients) if isinstance(load, Training) else load.iterations
-            operations += load.warmup + count
+            operations += (load.warmup + count) * (1 if load.clusters == 1 else 3)  # phases
     return 1 + 2 * len(times) + operations

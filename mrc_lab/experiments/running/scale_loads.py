@@ -23,9 +23,10 @@ from mrc_lab.experiments.running.collective_load import channels, ordered_hosts
 from mrc_lab.experiments.running.computing import ComputingTimes
 from mrc_lab.experiments.running.flows import FlowPlan, plan, source_ports_of
 from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord
+from mrc_lab.scale.collective_phases import rank_streams
 from mrc_lab.scale.latency import Latency
-from mrc_lab.scale.network import Floats, Integers, Network
-from mrc_lab.scale.ring_times import Passing, passing_steps
+from mrc_lab.scale.network import Floats, Network
+from mrc_lab.scale.ring_times import Passing
 from mrc_lab.scale.streams import StreamSpec
 from mrc_lab.scale.world import ScaleWorld
 from simulation.seeds import generator
@@ -242,26 +243,23 @@ class RanksLoad:
             load, self._hosts, fabric, setting.seed, load.compute / len(self._sizes) / _SECOND
         )
         ranks = np.array([fabric.nic(host).index for host in self._hosts], dtype=np.int64)
-        self._pairs = self._streams_of(ranks)
+        streams = rank_streams(load.operation, ranks, load.clusters, network, setting.latency)
+        self._phases = streams.phases
         lines = channels(load, tenant.transport.qps)
         per_stream = 1 if load.spread == "parts" else tenant.transport.qps
         chunk = load.chunk
         payload = chunk / -(-chunk // setting.path_mtu)
         self.specs = [
-            StreamSpec(near, far, number, self._group(number), chunk, load.slots, lines * per_stream)
-            for number, (near, far) in enumerate(self._pairs)
+            StreamSpec(near, far, number, group, chunk, load.slots, lines * per_stream)
+            for number, ((near, far), group) in enumerate(zip(streams.pairs, streams.groups, strict=True))
         ]
         names = [nic.name for nic in fabric.nics]
         self.infos = [
             FlowInfo(f"{names[near]}>{names[far]}", names[near], names[far], lines * per_stream, payload)
-            for near, far in self._pairs
+            for near, far in streams.pairs
         ]
-        same = network.rack[[near for near, _ in self._pairs]] == network.rack[[far for _, far in self._pairs]]
-        arrival, answer = (np.where(same, at[1], at[0]).mean() for at in (setting.latency.arrival, self._back()))
         self._channels = lines
-        self._arrival, self._credit = float(arrival), float(answer)
         self.warnings: list[str] = []
-        self._farthest = int(np.where(same, setting.latency.arrival[1], setting.latency.arrival[0]).max())
         self.messages: list[MessageRecord] = []
         self.operations: list[OperationRecord] = []
         self.errors: list[str] = []
@@ -271,21 +269,9 @@ class RanksLoad:
         self._left = 0  # streams of the operation that is under way
         self._number = 0
         self._bucket = 0
+        self._phase = 0
         self._began = 0
         self._ready: list[int] = []
-
-    def _back(self) -> tuple[int, int]:
-        latency = self._setting.latency
-        return latency.completion[0] - latency.arrival[0], latency.completion[1] - latency.arrival[1]
-
-    def _streams_of(self, ranks: Integers) -> list[tuple[int, int]]:
-        if self._load.operation == "all_to_all":
-            return [(int(a), int(b)) for a in ranks for b in ranks if a != b]
-        return [(int(a), int(b)) for a, b in zip(ranks, np.roll(ranks, -1), strict=True)]
-
-    def _group(self, number: int) -> int:
-        """Streams round which chunks are passed on have one rate."""
-        return number if self._load.operation in ("all_to_all", "send_receive") else 0
 
     @property
     def _count(self) -> int:
@@ -325,22 +311,23 @@ class RanksLoad:
             return np.zeros(len(self._hosts))
         return np.array([self._computing.next(rank) for rank in range(len(self._hosts))])
 
-    def _passing(self, size: int) -> Passing:
-        """One channel's part of an operation of `size` bytes."""
-        load, ranks = self._load, len(self._hosts)
-        elements = max(ranks, size // ITEM // self._channels // ranks * ranks)
-        whole = load.operation in ("send_receive", "broadcast")
-        segment = elements * ITEM if whole else elements * ITEM // ranks
-        steps = passing_steps(load.operation, ranks)
-        return Passing(steps, segment, load.chunk, load.slots, self._arrival, self._credit)
+    def _passing(self) -> Passing:
+        """One channel's part of what the phase that is under way sends."""
+        load, phase = self._load, self._phases[self._phase]
+        return phase.passing(self._sizes[self._bucket], ITEM, self._channels, load.chunk, load.slots)
 
     def _sum(self, now: int) -> None:
-        """All ranks have what they need for the next part: send it."""
+        """All ranks have what they need for the next part: begin its first phase."""
+        self._phase = 0
+        self._send(now)
+
+    def _send(self, now: int) -> None:
+        """Send what the phase sends."""
         assert self._world is not None
-        world, passing = self._world, self._passing(self._sizes[self._bucket])
+        world, passing, phase = self._world, self._passing(), self._phases[self._phase]
         streams = world.streams
-        mine = np.arange(self._first, self._first + len(self.specs))
-        if self._load.operation == "broadcast":
+        mine = np.arange(self._first + phase.first, self._first + phase.last)
+        if phase.operation == "broadcast":
             mine = mine[:-1]
         rates = (
             np.minimum(
@@ -359,12 +346,21 @@ class RanksLoad:
         self._left -= len(streams)
         if not self._left:
             assert self._world is not None
-            tail = self._farthest
-            if self._load.operation == "broadcast":
-                piece = min(self._load.chunk, self._passing(self._sizes[0]).segment)
+            phase = self._phases[self._phase]
+            tail = phase.farthest
+            if phase.operation == "broadcast":
+                piece = min(self._load.chunk, self._passing().segment)
                 rate = float(self._world.streams.most[self._first])
-                tail += round((len(self._hosts) - 2) * (piece * 8e9 / rate + self._arrival))
-            self._world.at(now + tail, self._summed)
+                tail += round((len(self._hosts) - 2) * (piece * 8e9 / rate + phase.arrival))
+            self._world.at(now + tail, self._sent)
+
+    def _sent(self, now: int) -> None:
+        """A phase is done."""
+        self._phase += 1
+        if self._phase < len(self._phases):
+            self._send(now)
+        else:
+            self._summed(now)
 
     def _summed(self, now: int) -> None:
         self._bucket += 1

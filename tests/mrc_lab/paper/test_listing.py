@@ -11,7 +11,7 @@ def row(name: str, ratio: float | None, cause: str = "", **changes: Any) -> dict
     given = {
         "figure": "Fig A", "what": entry, "size": None, "place": None, "bound": "", "fitted": False, "listed": True,
     }  # fmt: skip
-    standing = "unmeasured" if ratio is None else "within" if not cause else "differs"
+    standing = "not measured" if ratio is None else "within" if not cause else "differs"
     return {**given, "id": name, "entry": entry, "ratio": ratio, "cause": cause, "good": not cause,
             "standing": standing, **changes}  # fmt: skip
 
@@ -42,10 +42,12 @@ def test_numbers_of_one_entry_and_cause_share_a_row_and_keep_their_ratios() -> N
         row("a.size@8M", 1.0, what="rate, 8MB", size=8 << 20),
         row("a.flow#1", 0.7, "Quick adaptation.", what="flow, 1 of 2 from the slowest", place=1),
         row("a.one", None, "Not in our run."),
+        row("a.most", None, "Too many.", bound="at_most", standing="not met"),
     )
     assert "| Fig A | rate | 2M: 1.5, 4M: 0.512 | Unknown. |" in text
     assert "| Fig A | flow | flow 1: 0.7 | Quick adaptation. |" in text
     assert "| Fig A | a.one | not measured | Not in our run. |" in text
+    assert "| Fig A | a.most | not met | Too many. |" in text
     assert "8M" not in text
 
 

@@ -152,6 +152,23 @@ def test_files_too_large_for_emulation_are_excluded_from_the_verdict(small, tmp_
     assert not (tmp_path / "other").exists()
 
 
+def test_a_file_runs_on_the_backend_that_it_names_and_one_too_large_for_another_is_left_out(small, tmp_path):
+    """P4 switches have no port 510."""
+    large = tmp_path / "large.yaml"
+    large.write_text(
+        "title: a large one\nbackend: scale\nfabric: {hosts: 1100, t0: 2, t1: 1}\nduration: 1ms\n"
+        "workload: {kind: write_bw, pairs: h1>h2}\nmeasure: {bin: 100us}\n"
+    )
+    folder, summary = reproduce([large, small], tmp_path / "r")
+    assert (summary["experiments"], summary["left_out"]) == (2, {})
+    page = (folder / "index.html").read_text()
+    section = page[page.index("a large one") :]
+    assert page.count("scale backend") == section[: section.index("<table>")].count("scale backend") == 1
+    _, summary = reproduce([large, small], tmp_path / "r", backend="sim")
+    assert summary["experiments"] == 1
+    assert "509" in summary["left_out"]["large"]
+
+
 def test_a_file_that_cannot_run_is_listed_on_the_page(small, tmp_path, monkeypatch):
     def refuse(experiment, *arguments):
         if experiment.name == "other":

@@ -5,6 +5,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_lab.scale.detection import Detection
+from tests.seeds import SEED
 
 TRIP = 10_000
 
@@ -32,3 +33,15 @@ def test_a_wider_reorder_window_takes_longer():
 
 def test_the_first_packet_is_lost_and_those_that_follow_it():
     assert Detection.packets(np.array([1e6]), np.array([10_000.0]))[0] == 10.5
+
+
+@pytest.mark.parametrize("turns", [0.25, 0.75, 1.5, 4.0])
+def test_losses_are_those_of_one_packet_in_each_turn_at_any_time(turns: float):
+    print("seed", SEED)
+    chance = np.random.default_rng(SEED)
+    first = chance.random(200_000)
+    later = np.arange(1, 7)[:, None] + chance.random((6, len(first)))
+    lost = 1 + (later < first + turns).sum(axis=0)
+    error = float(lost.std()) / np.sqrt(len(first))
+    (expected,) = Detection.packets(np.array([1e6]), np.array([turns * 1000]))
+    assert abs(float(lost.mean()) - expected) < 5 * error + 1e-9

@@ -1,5 +1,7 @@
 """Text of experiment files, and messages for lists where single values belong."""
 
+import tracemalloc
+
 import pytest
 
 from mrc_lab.errors import FileError
@@ -46,6 +48,7 @@ def test_a_congestion_control_of_the_other_type_says_which_type_it_needs(transpo
     "text",
     [
         "workload: {kind: permutation}\nreport: [{metric: throughput, of: {flows: 'h[12]>*'}}]",
+        "workload: {kind: permutation}\nreport: [{metric: throughput, of: {flows: '*h[1-2]'}}]",
         "workload: {kind: write_bw, pairs: h1>h3}\nreport: [{metric: throughput, of: {flows: 'h[1>*'}}]",
         "workload: {kind: write_bw, pairs: h1>h3}\nreport: [{metric: link_throughput, of: {link: 'h{1,2}@p0'}}]",
         "workload: {kind: write_bw, pairs: h1>h3}\nsizes: [4K, 8K]\npublished: {numbers: [{title: a,"
@@ -53,7 +56,7 @@ def test_a_congestion_control_of_the_other_type_says_which_type_it_needs(transpo
     ],
 )
 def test_patterns_of_metrics_that_nobody_can_read_are_refused_before_the_run(text):
-    with pytest.raises(FileError, match=r"h\[12\]|bracket|braces|in brackets"):
+    with pytest.raises(FileError, match=r"h\[12\]|bracket|braces|in brackets|write who writes to whom"):
         load_text(f"fabric: {{hosts: 4}}\nduration: 1ms\n{text}\n")
 
 
@@ -67,7 +70,11 @@ def test_patterns_of_metrics_that_nobody_can_read_are_refused_before_the_run(tex
         (
             "workloads: [{name: a, kind: permutation, hosts: 'h[1-2]'}, {name: b, kind: write_bw, pairs: h3>h4}]\n"
             "report: [{metric: throughput, of: {flows: 'h[1-3]>*'}}, {metric: throughput, of: {flows: 'a/h[1-3]>*'}}]",
-            r"'a/h\[1-3\]>\*' means 3 numbers, but no name has 3",
+            r"'a/h\[1-3\]' means 3 numbers, but no name has 3",
+        ),
+        (
+            "workload: {kind: permutation}\nreport: [{metric: throughput, of: {flows: 'h1>h[3-6]'}}]",
+            r"means 4 numbers, but no name has 5-6",
         ),
         (
             "workload: {kind: write_bw, pairs: h1>h3}\nsizes: [4K, 8K]\npublished: {numbers: [{title: a,"
@@ -104,3 +111,14 @@ def test_links_may_be_named_from_either_end_where_both_directions_are_meant(link
         "fabric: {t0: 2, t1: 2, hosts: 4}\nduration: 1ms\nworkload: {kind: write_bw, pairs: h1>h3}\n"
         f"report: [{{metric: link_throughput, of: {{link: '{link}'}}}}]\n"
     )
+
+
+def test_a_pattern_of_flows_lists_no_pairs_of_hosts():
+    tracemalloc.start()
+    load_text(
+        "fabric: {hosts: 2048, t0: 8, t1: 4}\nbackend: scale\nduration: 1ms\nworkload: {kind: permutation}\n"
+        "report: [{metric: throughput, of: {flows: 'h[1-9]>*'}}]\n"
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6  # the names of four million pairs take 250 MB

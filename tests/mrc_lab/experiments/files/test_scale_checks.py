@@ -57,11 +57,6 @@ def test_a_file_that_asks_for_nothing_else_passes():
         (FABRIC + WORK + REST + "transport: {attributes: {mpr: 9}}\n", 4, "attributes.mpr"),
         (FABRIC + "workload: {kind: flows, load: 50%, sizes: 1M}\n" + REST, 2, "workload.kind"),
         (
-            FABRIC + "workload: {kind: collective, operation: all_reduce, bytes: 1M, clusters: 2}\n" + REST,
-            2,
-            "workload.clusters",
-        ),
-        (
             FABRIC
             + "workload: {kind: collective, operation: all_reduce, bytes: 1M}\n"
             + REST
