@@ -9,13 +9,13 @@ from click.core import ParameterSource
 
 from mrc_lab.cli.options import COUNTS, RATE
 
-_EXAMPLES = """Examples: mrc plan --nics 65536 --port-speed 800G --radix 512 --set optic.cost=700
+_EXAMPLE = """Example: mrc plan --nics 65536 --port-speed 800G --radix 512 --set optic.cost=700
 
-mrc plan --result results/trial/latest --set t1s.rate=2/month --set t1s.down=12min"""
+Example: mrc plan --result results/trial/latest --failures failures.yaml"""
 _OF_RESULTS = ("results", "failures", "settings", "as_json")
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLE)
 @click.option("--nics", "--hosts", type=click.IntRange(1, 10**9), help="NICs to connect.")
 @click.option("--port-speed", type=RATE, default="800G", show_default=True, help="Speed of a NIC, all planes together.")
 @click.option(

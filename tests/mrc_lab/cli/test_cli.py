@@ -81,7 +81,7 @@ def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, cap
         (["compare", "nowhere", "nowhere"], 3, "summary.json cannot be read"),
         (["paper", "--only", "fig99"], 3, "no figure is called fig99"),
         (["rank", "--only", "incast8"], 3, "nothing that is ranked is called incast8; did you mean incast-8?"),
-        (["plan"], 2, "Missing option '--nics'"),
+        (["plan"], 2, "Give --nics for a design, or --result"),
         (["plan", "--hosts", "few"], 2, "Invalid value for '--nics' / '--hosts'"),
         (["plan", "--port", "800G"], 2, "--port-speed"),
         (["plan", "--nics", "few"], 2, "Invalid value"),

@@ -65,7 +65,7 @@ def test_links_may_be_named():
     ("text", "words"),
     [
         ("{rate: 4}", "line 5: flaps.rate: must be so many a second, minute, hour, day or month, as in 4.2/min"),
-        ("{rate: 4/day}", "line 5: flaps.rate: must be so many"),
+        ("{rate: 4/year}", "line 5: flaps.rate: must be so many"),
         ("{rate: 0/min}", "line 5: flaps.rate: must be more than 0"),
         ("{rate: -1/min}", "line 5: flaps.rate: must be more than 0"),
         ("{rate: 4/min, of: t1-t2}", "line 5: flaps.of: there are no t1-t2 links"),
