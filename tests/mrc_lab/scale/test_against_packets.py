@@ -129,7 +129,7 @@ def test_a_fault_costs_as_many_packets(name: str) -> None:
     [
         (2, 16),
         (4, 8),
-        pytest.param(8, 4, marks=pytest.mark.xfail(strict=True, reason="20 % more here: a loss is known sooner")),
+        pytest.param(8, 4, marks=pytest.mark.xfail(strict=True, reason="20 % more here; why is not known")),
     ],
 )
 def test_each_queue_pair_of_a_flow_loses_packets_of_its_own(qps: int, outstanding: int) -> None:
