@@ -179,8 +179,9 @@ def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:
         dscp.control: PRIORITY_CONTROL,
         dscp.trimmed: PRIORITY_CONTROL,
         dscp.trimmed_lasthop: PRIORITY_CONTROL,
-        dscp.retransmit: PRIORITY_RETRANSMIT,
     }
+    if fabric.queues.retransmissions_first:
+        priorities[dscp.retransmit] = PRIORITY_RETRANSMIT
     for value, priority in sorted(priorities.items()):
         yield TableEntry("traffic_class", (Exact(value),), TableAction("set_priority", (("priority", priority),)))
     yield TableEntry("adaptive_class", (Exact(dscp.adaptive),), TableAction("route_adaptively"))

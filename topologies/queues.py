@@ -32,7 +32,8 @@ class QueueProfile:
 
     With `pfc` first transmissions and the RoCE baseline's data (priority 0) are under priority flow control: a port
     that has more than `pfc_xoff` of them waiting in its switch pauses its neighbour, until `pfc_xon`; `pfc_headroom` is
-    for what arrives meanwhile. Nothing of them is then dropped at `limit`. Raises :class:`FabricError` where this makes
+    for what arrives meanwhile. Nothing of them is then dropped at `limit`. Without `retransmissions_first`
+    retransmissions share the class of first transmissions, as in UEC's htsim. Raises :class:`FabricError` where this makes
     no sense.
     """
 
@@ -55,6 +56,7 @@ class QueueProfile:
     pfc_xon: int = key(_SHARE, "share at which it resumes", default=80)
     pfc_headroom: int = key(_SHARE, "share for what arrives meanwhile", default=60)
     trim_keep: int = key(_KEPT, "bytes that are left of cut data", default=_KEPT.low)
+    retransmissions_first: bool = key(Boolean(), "retransmissions have a class ahead of other data", default=True)
 
     def __post_init__(self) -> None:
         try:

@@ -78,10 +78,11 @@ class Program:
 
 _SPRAY = ("-strat", "ecmp_host", "-paths", "128")
 _PFC = ("-queue_type", "lossless_input", "-pfc_thresholds", "{xon}", "{queue}", "-q", "10000", "-strat", "ecmp_host")
+_EACH = ("-sack_threshold", "1")  # bytes: every packet is acknowledged, as by our `uet`
 UEC = Program(
     "NSCC with REPS",
     "htsim_uec",
-    ("-sender_cc_only", "-load_balancing_algo", "reps", *_SPRAY, "-q", "{queue}", "-ecn", "{low}", "{high}"),
+    ("-sender_cc_only", "-load_balancing_algo", "reps", *_SPRAY, "-q", "{queue}", "-ecn", "{low}", "{high}", *_EACH),
     header=True,
 )
 ROCE = Program("RoCE, PFC", "htsim_roce", (*_PFC, "-paths", "1"), header=False)

@@ -71,7 +71,7 @@ class Transport:
             high = low + 1
         parts = [f"base_rtt_ns: {round(product * 8 / GBPS)}", f"least_frames: {constants.queue}"]  # of slow links, too
         parts += [f"ecn_low: {low}", f"ecn_high: {high}"]
-        parts += ["ecn_lasthop: true", "trim: 100", "trim_lasthop: 100"]
+        parts += ["ecn_lasthop: true", "trim: 100", "trim_lasthop: 100", "retransmissions_first: false"]
         if self.pfc:
             parts += ["pfc: true", "pfc_xoff: 100", "pfc_xon: 80", f"ecn: {'true' if self.step else 'false'}"]
         return f"{{{', '.join(parts)}}}"

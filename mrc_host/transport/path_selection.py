@@ -41,5 +41,8 @@ class PathSelection:
     def on_loss(self, path: int) -> None:
         """A packet of `path` was declared lost, and not because it was trimmed."""
 
+    def on_false_loss(self, path: int) -> None:
+        """A packet of `path` that was declared lost has arrived after all."""
+
     def on_unusable(self, path: int) -> None:
         """The path is out of use: as bad, or denied by the controller. It may come back without a call."""

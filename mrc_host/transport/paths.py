@@ -446,6 +446,8 @@ class PathSet:
         False when it stays bad: the packet was sent before the loss that retired the path, and so says nothing about
         what happened since.
         """
+        if self._selection is not None:
+            self._selection.on_false_loss(index)
         if self.each[index].state != BAD:
             return True
         return sent >= self._doubted[index] and self.restore(index, PathReason.ARRIVED, now)

@@ -71,8 +71,9 @@ class Reps(PathSelection):
     """Recycled entropy packet spraying: an entropy value is used again once it came back without a mark.
 
     Otherwise values are random. A packet that is lost, not trimmed, means a failure: then nothing new is tried for a
-    while (*frozen*), and the values that came back last take turns. Each port has a buffer of its own, since the free
-    port asks for a packet; while frozen, a port to which nothing has come back sends nothing as long as others do.
+    while (*frozen*), and the values that came back last take turns. If the packet turns out to have been late, as behind
+    a slow link, this ends at once. Each port has a buffer of its own, since the free port asks for a packet; while
+    frozen, a port to which nothing has come back sends nothing as long as others do.
     """
 
     def __init__(self, nic: NicContext, plane_of: bytes) -> None:
@@ -81,6 +82,7 @@ class Reps(PathSelection):
         self._plane_of = plane_of
         self._buffers = [_Buffer() for _ in range(max(plane_of, default=0) + 1)]
         self._frozen_until = 0
+        self._frozen_by = 0  # the path whose loss did it
         self._explore = 0
 
     def choose(self, plane: int, paths: Sequence[int]) -> int:
@@ -111,6 +113,12 @@ class Reps(PathSelection):
         """A packet was lost without a trim: something has failed."""
         if not self._frozen_until and not self._explore:
             self._frozen_until = self._nic.now + FREEZE
+            self._frozen_by = path % len(self._plane_of)
+
+    def on_false_loss(self, path: int) -> None:
+        """What looked like a failure was a packet that others had overtaken."""
+        if self._frozen_until and path % len(self._plane_of) == self._frozen_by:
+            self._frozen_until = 0
 
     def _thaw(self) -> None:
         if self._frozen_until and self._nic.now > self._frozen_until:

@@ -23,9 +23,10 @@ def fabric_of(
     rate: int = 100 * GIGABIT,
     trimming: bool = True,
     ecn_lasthop: bool = False,
+    retransmissions_first: bool = True,
 ) -> Fabric:
     """A fabric with the queue thresholds that Ultra Ethernet advises."""
-    queues = QueueProfile(trimming=trimming, ecn_lasthop=ecn_lasthop)
+    queues = QueueProfile(trimming=trimming, ecn_lasthop=ecn_lasthop, retransmissions_first=retransmissions_first)
     return multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts, rate_bps=rate, queues=queues)
 
 

@@ -61,6 +61,7 @@ class Incast:
     marks: bool = False  # on the last hop, too
     told: bool = False
     packets: int = 256  # of each sender
+    one_class: bool = False  # of all data, as in uet-htsim
 
     @classmethod
     def random(cls, seed: int) -> Incast:
@@ -106,7 +107,15 @@ def jains_index(shares: Sequence[float]) -> float:
 
 def measure(incast: Incast, seed: int) -> Measured:
     """Run an incast until all writes have ended; AssertionError if they take 10 times as long as they should."""
-    fabric = fabric_of(incast.planes, 8, t0=HOSTS // _BELOW_T0, hosts=HOSTS, rate=_RATE, ecn_lasthop=incast.marks)
+    fabric = fabric_of(
+        incast.planes,
+        8,
+        t0=HOSTS // _BELOW_T0,
+        hosts=HOSTS,
+        rate=_RATE,
+        ecn_lasthop=incast.marks,
+        retransmissions_first=not incast.one_class,
+    )
     with SimulatedWorld(fabric, seed=seed) as world:
         attributes = replace(world.attributes(), path_mtu=incast.mtu)
         if incast.told:
@@ -160,7 +169,17 @@ def check(seed: int) -> str:
 @click.option("--packets", type=click.IntRange(1), default=256, show_default=True, help="What each sender writes.")
 @click.option("--marks", is_flag=True, help="Mark on the last hop, too.")
 @click.option("--told", is_flag=True, help="Senders know how many they are.")
-def main(mixtures: tuple[str, ...], seeds: int, planes: int, mtu: str, packets: int, marks: bool, told: bool) -> None:
+@click.option("--one-class", is_flag=True, help="Retransmissions are in the class of other data.")
+def main(
+    mixtures: tuple[str, ...],
+    seeds: int,
+    planes: int,
+    mtu: str,
+    packets: int,
+    marks: bool,
+    told: bool,
+    one_class: bool,
+) -> None:
     """Measure incasts of NEAR hosts below the receiver's T0 and FAR ones, such as 2+2."""
     for mixture in mixtures:
         near, _, far = mixture.partition("+")
@@ -168,7 +187,7 @@ def main(mixtures: tuple[str, ...], seeds: int, planes: int, mtu: str, packets: 
             raise click.UsageError(
                 f"{mixture} is no mixture: write 0+8 or 2+2, with at most {NEAR}+{HOSTS - _BELOW_T0}."
             )
-        incast = Incast(int(near), int(far), planes, int(mtu), marks, told, packets)
+        incast = Incast(int(near), int(far), planes, int(mtu), marks, told, packets, one_class)
         if incast.senders < 2:
             raise click.UsageError(f"{mixture} is no incast: it takes two senders.")
         all_of = [measure(incast, seed) for seed in range(1, seeds + 1)]

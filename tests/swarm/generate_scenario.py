@@ -73,6 +73,8 @@ def plain(seed: int) -> Scenario:
     if generator(seed, "pfc").random() < 0.1:
         fabric = replace(fabric, queues=replace(fabric.queues, pfc=True))
         queues = default_queues(with_headroom(fabric, delay))
+    if generator(seed, "one class").random() < 0.2:
+        fabric = replace(fabric, queues=replace(fabric.queues, retransmissions_first=False))
     fabric = replace(fabric, reroute_ns=_reroute(generator(seed, "reroute")))
     fit = timing(fabric, delay, queues.max_packets)
     pairs = tuple(_pair(rng, fabric, fit) for _ in range(rng.choice((1, 2, 3, 5, 12))))

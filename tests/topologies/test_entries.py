@@ -9,6 +9,7 @@ from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.entries import ECMP, UPLINKS, TableAction, TableEntry, switch_entries
 from topologies.fabric import LinkEnd, Tier
+from topologies.queues import QueueProfile
 
 ROUTES = ("ipv6_route", "adaptive_route")
 
@@ -97,6 +98,16 @@ def test_control_traffic_has_priority_and_dscps_are_the_fabrics() -> None:
     data = max(priority(dscp.trimmable), priority(dscp.no_trim))
     assert data == 0 < priority(dscp.retransmit) < priority(dscp.control)
     assert priority(dscp.trimmed) == priority(dscp.trimmed_lasthop) == priority(dscp.control) <= 7
+
+
+def test_retransmissions_may_share_the_class_of_other_data() -> None:
+    fabric = multi_plane_clos(t1=2, queues=QueueProfile(retransmissions_first=False))
+    entries = switch_entries(fabric, fabric.switches[0]).entries
+    classes = {entry.match for entry in entries if entry.table == "traffic_class"}
+    assert (Exact(fabric.settings.dscp.retransmit),) not in classes
+    assert (Exact(fabric.settings.dscp.control),) in classes
+    trimmed = {entry.match[0] for entry in entries if entry.table == "trimmable"}
+    assert Exact(fabric.settings.dscp.retransmit) in trimmed, "they are cut all the same"
 
 
 def test_a_single_switch_per_plane_has_no_ecmp_group() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.paths import PathListener, PathSet
 from mrc_host.verbs_types import PathReason, PathState
 
@@ -43,6 +44,33 @@ def make(
         oblivious=oblivious,
     )
     return paths, listener
+
+
+class Losses(PathSelection):
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+
+    def on_loss(self, path: int) -> None:
+        self.seen.append(("lost", path))
+
+    def on_false_loss(self, path: int) -> None:
+        self.seen.append(("arrived", path))
+
+
+def test_a_selection_is_told_of_losses_and_of_those_that_were_none() -> None:
+    told = Losses()
+    paths = PathSet(
+        bytes(8),
+        active_paths=None,
+        backup_share=8,
+        ev_min_active=1,
+        rng=random.Random(1),
+        listener=Listener(),
+        selection=told,
+    )
+    paths.count_lost(3, 1, 5, "sack")
+    assert paths.disprove(3, 5, 9), "the path was never bad"
+    assert told.seen == [("lost", 3), ("arrived", 3)]
 
 
 @given(st.integers(1, 40), st.integers(0, 1 << 32))

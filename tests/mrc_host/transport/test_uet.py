@@ -100,6 +100,19 @@ def test_losses_while_frozen_do_not_prolong_it() -> None:
     assert len({made.choose(0, RING) for _ in range(EXPLORED)}) > 4
 
 
+def test_a_loss_that_was_none_ends_the_freeze_and_forgets_nothing() -> None:
+    made, _ = reps()
+    for value in (3, 8):
+        made.on_ack(value, 10 * US, False)
+    made.on_loss(1)
+    assert made.choose(0, RING) == 3
+    made.on_false_loss(2)
+    assert made.choose(1, [4, 5, 6, 7]) == HOLD, "still frozen: that was another loss"
+    made.on_false_loss(1)
+    assert made.choose(1, [4, 5, 6, 7]) in (4, 5, 6, 7), "it may explore again"
+    assert made.choose(0, RING) == 8, "not used yet"
+
+
 # ---- whole queue pairs ------------------------------------------------------------------------------------------
 
 
