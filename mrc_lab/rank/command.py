@@ -18,7 +18,7 @@ MISSING = 3
 @click.option(
     "--only", multiple=True, metavar="NAME", help="Only this workload, condition or transport; may be repeated."
 )
-@click.option("--seeds", type=SEEDS, default="1-3", show_default=True, help="How many seeds, or which, as in 1-10.")
+@click.option("--seeds", type=SEEDS, default="1", show_default=True, help="How many seeds, or which, as in 1-10.")
 @click.option("--jobs", "-j", type=click.IntRange(1), help="Parallel runs. [default: number of processors]")
 @click.option("--ray", "address", metavar="ADDRESS", help="Run on a Ray cluster, as in 10.0.0.1:6379 (or local).")
 @click.option("--output", type=click.Path(path_type=Path), help="Folder of the ranking. [default: results/rank]")
