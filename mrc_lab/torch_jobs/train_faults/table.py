@@ -94,8 +94,8 @@ def markdown(matrix: Matrix, rows: Sequence[Row], records: Mapping[tuple[str, st
         headline(rows),
         "",
         f"MRC is not the best in {sum(row.behind for row in rows)} cases, which come first. What a fault cost is the"
-        f" time by which steps after it took longer than the usual one; costs that differ by no more than {noise:.1f} s, the"
-        " largest where nothing fails, count as equal.",
+        f" time by which steps after it took longer than the usual one; costs that differ by no more than {noise:.1f} s,"
+        " the largest where nothing fails, count as equal.",
         "",
         f"| case | what fails | {' | '.join(names)} |",
         "|---" * (len(names) + 2) + "|",
