@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mrc_common.units import counted
 from mrc_lab.torch_jobs.train_faults.cases import REROUTE_NS, Case, Matrix
 from mrc_lab.torch_jobs.train_faults.measures import Measures, measure
 from mrc_lab.torch_jobs.train_faults.timeline import timeline
@@ -76,7 +77,7 @@ def headline(rows: Sequence[Row]) -> str:
     text = f"MRC made reconfigurations unnecessary in {len(saved)} of {len(rows)} cases"
     names = dict.fromkeys(name for row in rows for name in row.runs)
     parts = []
-    for name in names:
+    for name in sorted(names, key=SUBJECT.__eq__):
         ran = [row.runs[name] for row in rows if name in row.runs]
         ended = sum(not run.finished for run in ran)
         had_to = sum(run.rounds > 0 for run in ran)
@@ -94,8 +95,8 @@ def markdown(matrix: Matrix, rows: Sequence[Row], records: Mapping[tuple[str, st
         headline(rows),
         "",
         f"MRC is not the best in {sum(row.behind for row in rows)} cases, which come first. What a fault cost is the"
-        f" time by which steps after it took longer than the usual one; costs that differ by no more than {noise:.1f} s,"
-        " the largest where nothing fails, count as equal.",
+        f" time by which steps after it took longer than the usual one; costs that differ by no more than {noise:.1f}"
+        " s, the largest where nothing fails, count as equal.",
         "",
         f"| case | what fails | {' | '.join(names)} |",
         "|---" * (len(names) + 2) + "|",
@@ -154,7 +155,7 @@ def _conditions(matrix: Matrix, records: Mapping[tuple[str, str], Mapping[str, A
 def outcome(run: Measures) -> str:
     """How a run ended, in a few words."""
     if not run.finished:
-        return f"ended after {run.rounds} attempts" if run.rounds else "ended"
+        return f"ended after {counted(run.rounds, 'attempt')}" if run.rounds else "ended"
     cost = "" if run.cost is None else f"{run.cost:+.1f} s"
     if not run.rounds:
         return f"goes on, {cost}"
