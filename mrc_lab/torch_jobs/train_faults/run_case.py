@@ -65,7 +65,10 @@ class CaseRun:
         self._then_due = bool(case.then)
 
     def run(self, log: Path) -> None:
-        """To its end. ExperimentError if a rank ends that nobody has killed; its output is in `log`."""
+        """To its end; what ranks print besides events is in `log`.
+
+        ExperimentError if a rank ends that nobody has killed, or if the step of the fault never comes.
+        """
         with open(written_files.create(log), "wb") as output, selectors.DefaultSelector() as selector:
             try:
                 self._start(output.fileno())
@@ -108,7 +111,7 @@ class CaseRun:
 
     def _follow(self, selector: selectors.BaseSelector, log: Path) -> None:
         until = time.monotonic() + self._settings.run_s + self._settings.recovery_s
-        while not self._over() and time.monotonic() < until:
+        while not self.over() and time.monotonic() < until:
             for key, _ in selector.select(1.0):
                 number, rest = key.data
                 data = os.read(key.fd, _LONGEST_READ)
@@ -119,20 +122,29 @@ class CaseRun:
                 *lines, left = (bytes(rest) + data).split(b"\n")
                 rest[:] = left
                 for line in lines:
-                    self._take(line.decode(errors="replace"))
+                    event = parse(line.decode(errors="replace"))
+                    if event is not None:
+                        self.take(event)
+        if not self._reached():
+            step, limit = self._settings.fault_step, self._settings.run_s
+            raise ExperimentError(
+                f"the ranks did not complete step {step} within {limit:g} s", f"Their output is in {log}."
+            )
 
-    def _take(self, line: str) -> None:
-        event = parse(line)
-        if event is None:
-            return
+    def take(self, event: RankEvent) -> None:
+        """A rank has reported an event: faults may be due."""
         self.events.append(event)
         if not self.faults and not self._case.harmless:
-            reached = {each.rank for each in self.events if each.step >= self._settings.fault_step}
-            if len(reached) == len(self._hosts):
+            if self._reached():
                 self._make(self._case.faults_of(self._stack.network))
         elif self._then_due and event.what is What.FAILED:
             self._then_due = False
             self._inject(self._case.later_of(self._stack.network))
+
+    def _reached(self) -> bool:
+        """Whether all ranks have completed the step of the fault."""
+        step = self._settings.fault_step
+        return len({event.rank for event in self.events if event.step >= step}) == len(self._hosts)
 
     def _make(self, faults: Sequence[Fault]) -> None:
         for host, number, word in (
@@ -150,8 +162,8 @@ class CaseRun:
             for fault in faults:
                 self.faults.append((controller.inject(fault).began_at_ns, fault.in_words()))
 
-    def _over(self) -> bool:
-        """Whether all ranks of the last group are done, or no rank is left that trains."""
+    def over(self) -> bool:
+        """Whether no rank is left that trains."""
         ended = {event.rank for event in self.events if event.what in _END}
         gone = {self._hosts.index(host) for host in self._case.victims} if self.faults else set()
         return set(range(len(self._hosts))) <= ended | gone
