@@ -61,13 +61,13 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
 
 class Training:
-    """A model of the text, and how far its training is; on all ranks once it is `distributed`."""
+    """A model of the text, and how far its training is; `distribute` puts it on all ranks."""
 
     def __init__(self, checkpoint: Path | None) -> None:
         alphabet = sorted(set(TEXT))
         numbers = {character: number for number, character in enumerate(alphabet)}
         self.tokens = torch.tensor([numbers[character] for character in TEXT])
-        self.model = Gpt(len(alphabet))
+        self.model: nn.Module = Gpt(len(alphabet))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
         self.step = 0
         self.checkpoint = checkpoint
@@ -84,7 +84,8 @@ class Training:
 
     def release(self) -> None:
         """Undo :meth:`distribute`, as when the group is to be another."""
-        self.model = getattr(self.model, "module", self.model)
+        if isinstance(self.model, DistributedDataParallel):
+            self.model = self.model.module
 
     def save(self) -> None:
         """Leave a checkpoint: the one before it stays until this one is complete."""

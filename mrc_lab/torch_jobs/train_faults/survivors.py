@@ -2,13 +2,14 @@
 
 Every rank whose operation has failed puts a report for the round: whether it is fit to go on, and whom its NIC knows to
 be lost. It waits for the reports of all others that nobody calls lost, but no longer than the last call, as torchrun's
-rendezvous does. Whoever waits no more proposes those that have reported, are fit, and are not lost; the store keeps the
-first proposal. A rank that comes too late finds itself out.
+rendezvous does. Whoever waits no more proposes those that have reported, are fit, and reach each other; the store keeps
+the first proposal. A rank that comes too late finds itself out.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -84,9 +85,18 @@ def missing(members: Iterable[int], reports: Collection[Report]) -> list[int]:
     return [rank for rank in members if rank not in known]
 
 
-def able(reports: Collection[Report]) -> set[int]:
-    """Ranks that have reported, are fit, and that no report calls lost."""
-    return {report.rank for report in reports if report.fit} - lost(reports)
+def able(reports: Iterable[Report]) -> set[int]:
+    """Ranks that have reported, are fit, and do not call one another lost.
+
+    Two may: each of them has a link, but in another plane. So the rank that most others call lost is left out first,
+    the higher number of equals, and what it says of others no longer counts.
+    """
+    left = {report.rank: report for report in reports if report.fit}
+    while True:
+        calls = Counter(rank for report in left.values() for rank in report.lost if rank in left)
+        if not calls:
+            return set(left)
+        del left[max(calls, key=lambda rank: (calls[rank], rank))]
 
 
 def lost(reports: Iterable[Report]) -> set[int]:

@@ -69,10 +69,20 @@ def test_the_first_decision_holds_for_who_comes_late() -> None:
     assert decide(store, Report(2), clock) == (0, 1, 3)
 
 
-def test_two_that_call_each_other_lost_are_both_out_once_both_are_heard() -> None:
-    heard = [Report(0), Report(1, frozenset({2})), Report(2, frozenset({1})), Report(3)]
-    assert able(heard) == {0, 3}
-    assert missing(ALL, heard[:2]) == [3]
+def test_of_two_that_cannot_reach_each_other_one_goes_on() -> None:
+    heard = [Report(0, frozenset({1})), Report(1, frozenset({2})), Report(2, frozenset({1})), Report(3, frozenset({1}))]
+    assert able(heard) == {0, 2, 3}, "most call rank 1 lost, and what it says does not count then"
+    assert able(heard[1:3]) == {1}, "the higher number of equals is left out"
+
+
+def test_a_rank_without_any_link_is_out_whatever_it_says_of_others() -> None:
+    heard = [Report(rank, frozenset({2})) for rank in (0, 1, 3)]
+    assert able([*heard, Report(2, frozenset({2}))]) == {0, 1, 3}
+    assert able([*heard, Report(2, frozenset({0, 1, 3}))]) == {0, 1, 3}
+
+
+def test_whom_somebody_calls_lost_is_not_missing() -> None:
+    assert missing(ALL, [Report(0), Report(1, frozenset({2}))]) == [3]
 
 
 def test_all_that_propose_at_once_take_the_same() -> None:
