@@ -8,6 +8,8 @@ import click
 
 from mrc_common.units import counted
 
+RECOVERY = 6  # timeouts until ranks give a recovery up
+
 
 @click.command(
     "train-faults", epilog="Example: sudo mrc train-faults --only cut-port --only rank-killed --output /tmp/faults"
@@ -57,7 +59,7 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
         raise ExperimentError(
             "the program that this trains is not installed", f"Run it in a checkout, which has {GPT.name}."
         )
-    settings = Settings(hosts=hosts, operation_s=timeout)
+    settings = Settings(hosts=hosts, operation_s=timeout, recovery_s=RECOVERY * timeout)
     with opened(output or Path("results", NAME), asdict(settings)) as results:
         done = results.done(matrix)
         other = sum(record.get("sources") != digest() for record in done.values())

@@ -62,6 +62,8 @@ class Results:
 def opened(path: Path, settings: Mapping[str, Any]) -> Iterator[Results]:
     """The folder, made if need be; ExperimentError when it is another table's, in use, or cannot be written."""
     try:
+        if path.exists() and any(path.iterdir()) and not (path / f"{NAME}.json").exists():
+            raise ExperimentError(f"{path} holds something else", "Choose another --output.")
         for folder in ("runs", "logs"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         stream = os.fdopen(os.open(path / f"{NAME}.json", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")

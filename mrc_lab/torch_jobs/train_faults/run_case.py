@@ -41,7 +41,7 @@ class Settings:
     """Of all runs of a table: hosts, steps in all and before the fault, and seconds.
 
     `operation_s` is torch's timeout, and the last call of an agreement. `recovery_s` is how long ranks try to recover,
-    and `run_s` how long a run may take besides.
+    and `run_s` how long all else of a run may take.
     """
 
     hosts: int = 4
@@ -110,7 +110,8 @@ class CaseRun:
             )
 
     def _follow(self, selector: selectors.BaseSelector, log: Path) -> None:
-        until = time.monotonic() + self._settings.run_s + self._settings.recovery_s
+        settings = self._settings
+        until = time.monotonic() + settings.run_s + settings.operation_s + settings.recovery_s
         while not self.over() and time.monotonic() < until:
             for key, _ in selector.select(1.0):
                 number, rest = key.data
@@ -126,9 +127,9 @@ class CaseRun:
                     if event is not None:
                         self.take(event)
         if not self._reached():
-            step, limit = self._settings.fault_step, self._settings.run_s
             raise ExperimentError(
-                f"the ranks did not complete step {step} within {limit:g} s", f"Their output is in {log}."
+                f"the ranks did not complete step {settings.fault_step} within {settings.run_s:g} s",
+                f"Their output is in {log}.",
             )
 
     def take(self, event: RankEvent) -> None:

@@ -57,6 +57,13 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "ranking.md").write_text("")
+    with pytest.raises(ExperimentError, match="holds something else"), opened(tmp_path, SETTINGS):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["ranking.md"]
+
+
 def test_a_place_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExperimentError, match="cannot be written"), opened(tmp_path / "file", SETTINGS):
