@@ -27,7 +27,7 @@ REROUTE_NS = 500_000_000  # below a second: RFC 7938, section 7 (docs/baselines.
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class LabStack:
     """What ranks train over: a `backend` of torch.distributed, on a `network`; `transport` is MRC_QP_TYPE's word.
 
     `does` says how it learns of failures and recovers.
@@ -41,7 +41,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FaultCase:
     """What fails at once, and what fails (`then`) when the first rank notices that; faults by network.
 
     `kill` and `stop` are the host of a rank that gets SIGKILL or SIGSTOP, or empty.
@@ -74,19 +74,19 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class FaultMatrix:
     """All cases meet all stacks."""
 
     networks: Mapping[str, Mapping[str, Any]]
-    stacks: Sequence[Stack]
-    cases: Sequence[Case]
+    stacks: Sequence[LabStack]
+    cases: Sequence[FaultCase]
 
     @property
     def names(self) -> list[str]:
         """Of all stacks and cases, in this order."""
         return [*(stack.name for stack in self.stacks), *(case.name for case in self.cases)]
 
-    def only(self, names: Collection[str]) -> Matrix:
+    def only(self, names: Collection[str]) -> FaultMatrix:
         """Of each kind those with these names, or all where none of the kind is named.
 
         ExperimentError for a name that is none.
@@ -94,13 +94,13 @@ class Matrix:
         for name in names:
             if name not in self.names:
                 raise ExperimentError(f"there is no case or stack {name}; {suggest(name, self.names)}")
-        return Matrix(
+        return FaultMatrix(
             self.networks,
             [stack for stack in self.stacks if stack.name in names] or self.stacks,
             [case for case in self.cases if case.name in names] or self.cases,
         )
 
-    def fabric(self, stack: Stack, hosts: int, name: str) -> Fabric:
+    def fabric(self, stack: LabStack, hosts: int, name: str) -> Fabric:
         """The fabric of a stack, whose switches reroute plain IPv6 (what gloo and RoCE send) around dead links."""
         sizes = dict(self.networks[stack.network])
         rate = parse_rate(sizes.pop("rate"))
@@ -112,11 +112,11 @@ def parsed(commands: Sequence[str]) -> list[Fault]:
     return [fault_command.parse(shlex.split(words)).fault for words in commands]
 
 
-def load() -> Matrix:
+def load() -> FaultMatrix:
     """The matrix of ``mrc train-faults``."""
     read = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return Matrix(
-        read["networks"], [Stack(**stack) for stack in read["stacks"]], [Case(**case) for case in read["cases"]]
+    return FaultMatrix(
+        read["networks"], [LabStack(**stack) for stack in read["stacks"]], [FaultCase(**case) for case in read["cases"]]
     )
 
 

@@ -42,7 +42,7 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
     from mrc_lab.torch_jobs.installation import require_torch
     from mrc_lab.torch_jobs.train_faults.cases import check_hosts, load
     from mrc_lab.torch_jobs.train_faults.results import NAME, opened
-    from mrc_lab.torch_jobs.train_faults.run_case import Settings, run_case
+    from mrc_lab.torch_jobs.train_faults.run_case import LabSettings, run_case
     from mrc_lab.torch_jobs.train_faults.table import headline, markdown, outcome, rows_of, tidy
     from topologies.emulation import requirements
 
@@ -59,7 +59,7 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
         raise ExperimentError(
             "the program that this trains is not installed", f"Run it in a checkout, which has {GPT.name}."
         )
-    settings = Settings(hosts=hosts, operation_s=timeout, recovery_s=RECOVERY * timeout)
+    settings = LabSettings(hosts=hosts, operation_s=timeout, recovery_s=RECOVERY * timeout)
     with opened(output or Path("results", NAME), asdict(settings)) as results:
         done = results.done(matrix)
         other = sum(record.get("sources") != digest() for record in done.values())

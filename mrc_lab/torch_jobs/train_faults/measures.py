@@ -18,7 +18,7 @@ _WARM_UP = 2  # steps that are not taken for the usual ones
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class RunMeasures:
     """A run. Times are None where that did not happen.
 
     `rounds` are attempts at a new group, `reconfigurations` those that gave one. `steps_lost` is how often a rank began
@@ -66,7 +66,7 @@ def schedule(events: Iterable[RankEvent]) -> list[list[int]]:
     return [by_step[step] for step in sorted(by_step)]
 
 
-def measure(record: Mapping[str, Any], fault_step: int) -> Measures:
+def measure(record: Mapping[str, Any], fault_step: int) -> RunMeasures:
     """Those of a record; without a fault, times begin when `fault_step` steps were complete."""
     events = events_of(record)
     final = final_members(events)
@@ -76,7 +76,7 @@ def measure(record: Mapping[str, Any], fault_step: int) -> Measures:
     began = min(faults) if faults else max(before)
     after = [event for event in watched if event.at >= began]
     step, gaps = _usual_step(events, began), _gaps(watched, began)
-    return Measures(
+    return RunMeasures(
         left=final,
         rounds=_most(after, What.AGREED),
         reconfigurations=_most(after, What.FORMED),

@@ -21,7 +21,7 @@ from typing import IO, Any
 from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
-from mrc_lab.torch_jobs.train_faults.cases import Matrix
+from mrc_lab.torch_jobs.train_faults.cases import FaultMatrix
 from mrc_lab.torch_jobs.train_faults.measures import events_of
 
 NAME = "train-faults"
@@ -29,7 +29,7 @@ FORMAT = 1
 Runs = dict[tuple[str, str], dict[str, Any]]  # by case and stack
 
 
-class Results:
+class LabResults:
     """A folder that is open; see :func:`opened`."""
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class Results:
         text = strict_json.dumps(record, indent=1) + "\n"
         write_text(self.path / "runs" / f"{record['case']}.{record['stack']}.json", text)
 
-    def done(self, matrix: Matrix) -> Runs:
+    def done(self, matrix: FaultMatrix) -> Runs:
         """The records of a matrix that are there; one that is damaged is not."""
         found: Runs = {}
         for case in matrix.cases:
@@ -59,7 +59,7 @@ class Results:
 
 
 @contextlib.contextmanager
-def opened(path: Path, settings: Mapping[str, Any]) -> Iterator[Results]:
+def opened(path: Path, settings: Mapping[str, Any]) -> Iterator[LabResults]:
     """The folder, made if need be; ExperimentError when it is another table's, in use, or cannot be written."""
     try:
         if path.exists() and any(path.iterdir()) and not (path / f"{NAME}.json").exists():
@@ -77,7 +77,7 @@ def opened(path: Path, settings: Mapping[str, Any]) -> Iterator[Results]:
                 f"{path} is being filled by another 'mrc train-faults'", "Wait for it, or choose another --output."
             ) from None
         _claim(path, stream, {"format": FORMAT, **settings})
-        yield Results(path)
+        yield LabResults(path)
 
 
 def _claim(path: Path, stream: IO[str], own: Mapping[str, Any]) -> None:

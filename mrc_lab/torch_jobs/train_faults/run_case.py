@@ -23,7 +23,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.torch_jobs.demo import largest_difference
 from mrc_lab.torch_jobs.launch import MASTER_PORT, Rank, variables
-from mrc_lab.torch_jobs.train_faults.cases import Case, Matrix, Stack
+from mrc_lab.torch_jobs.train_faults.cases import FaultCase, FaultMatrix, LabStack
 from mrc_lab.torch_jobs.train_faults.events import RankEvent, What, parse
 from mrc_lab.torch_jobs.train_faults.measures import final_members, schedule
 from topologies import addressing
@@ -37,7 +37,7 @@ _END = frozenset((What.DONE, What.OUT, What.GAVE_UP))
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LabSettings:
     """Of all runs of a table: hosts, steps in all and before the fault, and seconds.
 
     `operation_s` is torch's timeout, and the last call of an agreement. `recovery_s` is how long ranks try to recover,
@@ -55,7 +55,9 @@ class Settings:
 class CaseRun:
     """A run of `case` over `stack` on `world`, which has its fabric; `scratch` is a folder that it may use."""
 
-    def __init__(self, world: EmulatedWorld, case: Case, stack: Stack, settings: Settings, scratch: Path) -> None:
+    def __init__(
+        self, world: EmulatedWorld, case: FaultCase, stack: LabStack, settings: LabSettings, scratch: Path
+    ) -> None:
         self._world, self._case, self._stack, self._settings = world, case, stack, settings
         self._scratch = scratch
         self._hosts = list(world.fabric.nic_names)
@@ -185,7 +187,7 @@ class CaseRun:
                 process.stdout.close()
 
 
-def run_case(matrix: Matrix, case: Case, stack: Stack, settings: Settings, log: Path) -> dict[str, Any]:
+def run_case(matrix: FaultMatrix, case: FaultCase, stack: LabStack, settings: LabSettings, log: Path) -> dict[str, Any]:
     """Bring the fabric up, run the case, and return its record for :mod:`results`, which is plain JSON."""
     fabric = matrix.fabric(stack, settings.hosts, f"train-faults-{os.getpid()}")
     with running(fabric) as world:

@@ -16,13 +16,13 @@ import torch.distributed as dist
 
 from mrc_common.link_monitor import LinkMonitor
 from mrc_lab.torch.options import GroupOptions
-from mrc_lab.torch_jobs.train_faults.survivors import Report
+from mrc_lab.torch_jobs.train_faults.survivors import LossReport
 
 _INTERFACE = "GLOO_SOCKET_IFNAME"  # environment, read by gloo
 _HOOK = 1
 
 
-class Group(Protocol):
+class LabGroup(Protocol):
     """The group of one process. `abort` returns, or calls what :meth:`on_abort` was given, when it has ended."""
 
     def form(self, round_number: int, members: Sequence[int]) -> None:
@@ -31,7 +31,7 @@ class Group(Protocol):
     def abort(self) -> None:
         """End the group after a failure."""
 
-    def report(self, members: Sequence[int]) -> Report:
+    def report(self, members: Sequence[int]) -> LossReport:
         """What this rank knows after a failure in the group of `members`."""
 
 
@@ -63,14 +63,14 @@ class GlooGroup:
             dist.destroy_process_group()
         self._aborted()
 
-    def report(self, members: Sequence[int]) -> Report:
+    def report(self, members: Sequence[int]) -> LossReport:
         """Whether the port has a link."""
         monitor = LinkMonitor(lambda _: None)
         try:
             link = monitor.links().get(self._interface)
         finally:
             monitor.close()
-        return Report(self._rank, fit=link is not None and link.up)
+        return LossReport(self._rank, fit=link is not None and link.up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,6 @@ class MrcGroup:
     def abort(self) -> None:
         """Nothing: the failure has ended what was under way and called the hook; reconfiguring ends the rest."""
 
-    def report(self, members: Sequence[int]) -> Report:
+    def report(self, members: Sequence[int]) -> LossReport:
         """Whom the NIC calls lost."""
-        return Report(self._rank, frozenset(self._watched[loss.rank] for loss in self._group.lost))
+        return LossReport(self._rank, frozenset(self._watched[loss.rank] for loss in self._group.lost))

@@ -36,7 +36,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LossReport:
     """What a rank knows in a round: those that its NIC calls lost, and whether it can go on itself."""
 
     rank: int
@@ -48,17 +48,17 @@ class Report:
         return strict_json.dumps({"rank": self.rank, "lost": sorted(self.lost), "fit": self.fit})
 
     @staticmethod
-    def of(text: bytes) -> Report:
+    def of(text: bytes) -> LossReport:
         """The report that a text has."""
         plain = strict_json.loads(text)
-        return Report(plain["rank"], frozenset(plain["lost"]), plain["fit"])
+        return LossReport(plain["rank"], frozenset(plain["lost"]), plain["fit"])
 
 
 def agree(
     store: Store,
     round_number: int,
     members: Sequence[int],
-    own: Report,
+    own: LossReport,
     last_call_s: float,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -71,7 +71,7 @@ def agree(
     while not store.check([decision]):
         for rank in missing(members, reports.values()):
             if store.check([_key(round_number, rank)]):
-                reports[rank] = Report.of(store.get(_key(round_number, rank)))
+                reports[rank] = LossReport.of(store.get(_key(round_number, rank)))
         if not missing(members, reports.values()) or clock() >= until:
             proposal = strict_json.dumps(sorted(able(reports.values())))
             return tuple(strict_json.loads(store.compare_set(decision, "", proposal)))
@@ -79,13 +79,13 @@ def agree(
     return tuple(strict_json.loads(store.get(decision)))
 
 
-def missing(members: Iterable[int], reports: Collection[Report]) -> list[int]:
+def missing(members: Iterable[int], reports: Collection[LossReport]) -> list[int]:
     """Members that have not reported, and that no report calls lost."""
     known = {report.rank for report in reports} | lost(reports)
     return [rank for rank in members if rank not in known]
 
 
-def able(reports: Iterable[Report]) -> set[int]:
+def able(reports: Iterable[LossReport]) -> set[int]:
     """Ranks that have reported, are fit, and do not call one another lost.
 
     Two may: each of them has a link, but in another plane. So the rank that most others call lost is left out first,
@@ -99,7 +99,7 @@ def able(reports: Iterable[Report]) -> set[int]:
         del left[max(calls, key=lambda rank: (calls[rank], rank))]
 
 
-def lost(reports: Iterable[Report]) -> set[int]:
+def lost(reports: Iterable[LossReport]) -> set[int]:
     """Ranks that some report calls lost."""
     return {rank for report in reports for rank in report.lost}
 

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mrc_common.units import counted
-from mrc_lab.torch_jobs.train_faults.cases import REROUTE_NS, Case, Matrix
-from mrc_lab.torch_jobs.train_faults.measures import Measures, measure
+from mrc_lab.torch_jobs.train_faults.cases import REROUTE_NS, FaultCase, FaultMatrix
+from mrc_lab.torch_jobs.train_faults.measures import RunMeasures, measure
 from mrc_lab.torch_jobs.train_faults.timeline import timeline
 
 SUBJECT = "mrc"
@@ -23,11 +23,11 @@ _DETAILS = ("detected", "aborted", "reconfigured", "stepped")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FaultRow:
     """One case: measures by stack, of those that were run."""
 
-    case: Case
-    runs: Mapping[str, Measures]
+    case: FaultCase
+    runs: Mapping[str, RunMeasures]
     noise: float = 0.0
 
     @property
@@ -44,21 +44,21 @@ class Row:
             return ()
         return tuple(name for name, run in self.runs.items() if run.rounds)
 
-    def _better(self, one: Measures, other: Measures) -> bool:
+    def _better(self, one: RunMeasures, other: RunMeasures) -> bool:
         rank, others = _rank(one), _rank(other)
         if rank != others or one.cost is None or other.cost is None:
             return rank < others
         return one.cost < other.cost - self.noise
 
 
-def _rank(run: Measures) -> tuple[bool, int, bool]:
+def _rank(run: RunMeasures) -> tuple[bool, int, bool]:
     """The smaller the better."""
     return (not run.finished, -len(run.left), run.rounds > 0)
 
 
-def rows_of(matrix: Matrix, records: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Row]:
+def rows_of(matrix: FaultMatrix, records: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[FaultRow]:
     """A row for each case that has a run, those where MRC is behind first."""
-    found: dict[str, dict[str, Measures]] = {}
+    found: dict[str, dict[str, RunMeasures]] = {}
     for case in matrix.cases:
         for stack in matrix.stacks:
             record = records.get((case.name, stack.name))
@@ -67,11 +67,11 @@ def rows_of(matrix: Matrix, records: Mapping[tuple[str, str], Mapping[str, Any]]
                 found.setdefault(case.name, {})[stack.name] = measure(record, step)
     quiet = [run for case in matrix.cases if case.harmless for run in found.get(case.name, {}).values()]
     noise = max((abs(run.cost) for run in quiet if run.cost is not None), default=0.0)
-    rows = [Row(case, found[case.name], noise) for case in matrix.cases if case.name in found]
+    rows = [FaultRow(case, found[case.name], noise) for case in matrix.cases if case.name in found]
     return sorted(rows, key=lambda row: not row.behind)
 
 
-def headline(rows: Sequence[Row]) -> str:
+def headline(rows: Sequence[FaultRow]) -> str:
     """In how many cases MRC made a reconfiguration unnecessary, and how that comes about."""
     saved = [row for row in rows if row.unnecessary]
     text = f"MRC made reconfigurations unnecessary in {len(saved)} of {len(rows)} cases"
@@ -85,7 +85,9 @@ def headline(rows: Sequence[Row]) -> str:
     return f"**{text}**: {'; '.join(parts)}."
 
 
-def markdown(matrix: Matrix, rows: Sequence[Row], records: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
+def markdown(
+    matrix: FaultMatrix, rows: Sequence[FaultRow], records: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> str:
     """The whole page."""
     names = [stack.name for stack in matrix.stacks]
     noise = max((row.noise for row in rows), default=0.0)
@@ -135,7 +137,7 @@ def markdown(matrix: Matrix, rows: Sequence[Row], records: Mapping[tuple[str, st
     return "\n".join(lines[:-1]) + "\n"
 
 
-def _conditions(matrix: Matrix, records: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[str]:
+def _conditions(matrix: FaultMatrix, records: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[str]:
     """What was run, as far as it is the same for all cases, and what each stack does."""
     settings = next(iter(records.values()))["settings"]
     networks = (
@@ -152,7 +154,7 @@ def _conditions(matrix: Matrix, records: Mapping[tuple[str, str], Mapping[str, A
     ]
 
 
-def outcome(run: Measures) -> str:
+def outcome(run: RunMeasures) -> str:
     """How a run ended, in a few words."""
     if not run.finished:
         return f"ended after {counted(run.rounds, 'attempt')}" if run.rounds else "ended"
@@ -163,10 +165,10 @@ def outcome(run: Measures) -> str:
     return f"{again}, {len(run.left)} ranks left, {cost}"
 
 
-def tidy(rows: Sequence[Row]) -> str:
+def tidy(rows: Sequence[FaultRow]) -> str:
     """A row for each case and stack, with a head; times in seconds."""
     stream = io.StringIO()
-    columns = [name for name in Measures.__dataclass_fields__ if name != "left"]
+    columns = [name for name in RunMeasures.__dataclass_fields__ if name != "left"]
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("case", "stack", "finished", "ranks_left", *columns))
     for row in rows:
@@ -180,10 +182,10 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _difference(run: Measures) -> str:
+def _difference(run: RunMeasures) -> str:
     return "-" if run.difference is None else "nothing" if run.difference == 0 else f"{run.difference:.1e}"
 
 
-def _most(rows: Sequence[Row]) -> str:
+def _most(rows: Sequence[FaultRow]) -> str:
     known = [run.difference for row in rows for run in row.runs.values() if not run.rounds]
     return f"{max((value for value in known if value is not None), default=0.0):.1e}"

@@ -24,24 +24,24 @@ import torch.distributed as dist
 
 from mrc_lab.torch_jobs.train_faults.events import RankEvent, What
 from mrc_lab.torch_jobs.train_faults.gpt_example import batch, new_training
-from mrc_lab.torch_jobs.train_faults.stacks import GlooGroup, Group, MrcGroup
+from mrc_lab.torch_jobs.train_faults.stacks import GlooGroup, LabGroup, MrcGroup
 from mrc_lab.torch_jobs.train_faults.survivors import agree
 
 _STORE_S = 120.0  # within which all ranks have imported torch
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RankLimits:
     """Seconds: of an operation, which is also that of the last call, and of a recovery."""
 
     operation: float
     recovery: float
 
 
-class Rank:
+class TrainingRank:
     """The rank of this process: its training, and the group that it has or last had."""
 
-    def __init__(self, store: Any, group: Group, rank: int, members: Sequence[int], limits: Limits) -> None:
+    def __init__(self, store: Any, group: LabGroup, rank: int, members: Sequence[int], limits: RankLimits) -> None:
         self.training = new_training()
         gc.freeze()  # so that a collection looks at what comes later alone
         self._store, self._group, self._limits = store, group, limits
@@ -144,12 +144,12 @@ def main() -> None:
     def aborted() -> None:
         this.print(What.ABORTED)
 
-    group: Group
+    group: LabGroup
     if options.backend == "gloo":
         group = GlooGroup(store, rank, timeout, aborted)
     else:
         group = MrcGroup(store, rank, world, timeout, aborted)
-    this = Rank(store, group, rank, range(world), Limits(options.operation, options.recovery))
+    this = TrainingRank(store, group, rank, range(world), RankLimits(options.operation, options.recovery))
     if this.train(options.steps):
         np.save(options.weights / f"{rank}.npy", this.training.weights().numpy())
         this.print(What.DONE)

@@ -12,7 +12,7 @@ import pytest
 
 from mrc_lab.torch_jobs.train_faults.cases import load
 from mrc_lab.torch_jobs.train_faults.events import What
-from mrc_lab.torch_jobs.train_faults.run_case import CaseRun, Settings
+from mrc_lab.torch_jobs.train_faults.run_case import CaseRun, LabSettings
 from tests.mrc_lab.torch_jobs.train_faults import runs
 from topologies.faults import Fault
 from topologies.faults.record import FaultRecord
@@ -44,7 +44,7 @@ class Process:
 
 def run_of(case: str, stack: str) -> tuple[CaseRun, World, list[Process]]:
     matrix, world = load().only([case, stack]), World()
-    run = CaseRun(cast("Any", world), matrix.cases[0], matrix.stacks[0], Settings(), Path("/nowhere"))
+    run = CaseRun(cast("Any", world), matrix.cases[0], matrix.stacks[0], LabSettings(), Path("/nowhere"))
     processes = [Process() for _ in runs.ALL]
     run._processes = cast("Any", processes)
     return run, world, processes
