@@ -66,9 +66,12 @@ def schedule(events: Iterable[RankEvent]) -> list[list[int]]:
     return [by_step[step] for step in sorted(by_step)]
 
 
-def measure(record: Mapping[str, Any], fault_step: int) -> RunMeasures:
-    """Those of a record; without a fault, times begin when `fault_step` steps were complete."""
-    events = events_of(record)
+def measure(record: Mapping[str, Any]) -> RunMeasures:
+    """Those of a record; without a fault, times begin when the step was complete after which others have theirs.
+
+    KeyError, TypeError or ValueError if it is no record of a run.
+    """
+    events, fault_step = events_of(record), record["settings"]["fault_step"]
     final = final_members(events)
     watched = [event for event in events if event.rank in final] or events
     before = [event.at for event in watched if event.what is What.STEP and event.step <= fault_step]

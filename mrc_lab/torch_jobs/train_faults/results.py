@@ -22,7 +22,7 @@ from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.torch_jobs.train_faults.cases import FaultMatrix
-from mrc_lab.torch_jobs.train_faults.measures import events_of
+from mrc_lab.torch_jobs.train_faults.measures import measure
 
 NAME = "train-faults"
 FORMAT = 1
@@ -52,7 +52,7 @@ class LabResults:
                 place = self.path / "runs" / f"{case.name}.{stack.name}.json"
                 with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                     record = strict_json.loads(named_files.read_text(place))
-                    events_of(record)
+                    measure(record)
                     if (record["case"], record["stack"]) == (case.name, stack.name):
                         found[case.name, stack.name] = record
         return found

@@ -23,7 +23,7 @@ _HOOK = 1
 
 
 class LabGroup(Protocol):
-    """The group of one process. `abort` returns, or calls what :meth:`on_abort` was given, when it has ended."""
+    """The group of one process, which calls a function of its maker when it has ended after a failure."""
 
     def form(self, round_number: int, members: Sequence[int]) -> None:
         """Form the group of a round, as torch's default group."""

@@ -63,8 +63,7 @@ def rows_of(matrix: FaultMatrix, records: Mapping[tuple[str, str], Mapping[str, 
         for stack in matrix.stacks:
             record = records.get((case.name, stack.name))
             if record is not None:
-                step = record["settings"]["fault_step"]
-                found.setdefault(case.name, {})[stack.name] = measure(record, step)
+                found.setdefault(case.name, {})[stack.name] = measure(record)
     quiet = [run for case in matrix.cases if case.harmless for run in found.get(case.name, {}).values()]
     noise = max((abs(run.cost) for run in quiet if run.cost is not None), default=0.0)
     rows = [FaultRow(case, found[case.name], noise) for case in matrix.cases if case.name in found]
@@ -111,6 +110,19 @@ def markdown(
         "",
         *_conditions(matrix, records),
         "",
+        *_recoveries(rows),
+        "",
+        "## Time lines",
+    ]
+    for row in rows:
+        for name in row.runs:
+            lines += ["", f"{row.case.name}, {name}:", "", "```text", *timeline(records[row.case.name, name]), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _recoveries(rows: Sequence[FaultRow]) -> list[str]:
+    """What the parts of each recovery took, and by how much weights differ."""
+    return [
         "## Recoveries",
         "",
         "Seconds from the fault until the last rank of those that went on had done it; *attempts* at a new group.",
@@ -127,14 +139,7 @@ def markdown(
         ),
         "",
         f"Weights of runs without a recovery differ by at most {_most(rows)} from those of the uninterrupted job.",
-        "",
-        "## Time lines",
-        "",
     ]
-    for row in rows:
-        for name in row.runs:
-            lines += [f"{row.case.name}, {name}:", "", "```text", *timeline(records[row.case.name, name]), "```", ""]
-    return "\n".join(lines[:-1]) + "\n"
 
 
 def _conditions(matrix: FaultMatrix, records: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[str]:

@@ -10,7 +10,7 @@ from tests.mrc_lab.torch_jobs.train_faults import runs
 
 
 def test_a_recovery_has_the_times_of_the_last_rank_from_the_fault_on() -> None:
-    found = measure(runs.recovered(), runs.FAULT_STEP)
+    found = measure(runs.recovered())
     assert found.left == (0, 1, 3)
     assert (found.rounds, found.reconfigurations, found.steps_lost) == (2, 1, 1), "only one failure was a step's"
     assert found.detected == pytest.approx(0.202)
@@ -23,14 +23,14 @@ def test_a_recovery_has_the_times_of_the_last_rank_from_the_fault_on() -> None:
 
 
 def test_without_a_recovery_there_is_a_cost_alone() -> None:
-    found = measure(runs.undisturbed(late_ms=250), runs.FAULT_STEP)
+    found = measure(runs.undisturbed(late_ms=250))
     assert found.finished
     assert (found.rounds, found.detected, found.reconfigured, found.stepped) == (0, None, None, None)
     assert found.cost == pytest.approx(0.25)
 
 
 def test_without_a_fault_nothing_costs_anything() -> None:
-    assert measure(runs.undisturbed(case="healthy"), runs.FAULT_STEP).cost == pytest.approx(0)
+    assert measure(runs.undisturbed(case="healthy")).cost == pytest.approx(0)
 
 
 def test_steps_that_are_shorter_with_fewer_ranks_make_up_for_nothing() -> None:
@@ -38,11 +38,11 @@ def test_steps_that_are_shorter_with_fewer_ranks_make_up_for_nothing() -> None:
     events = [
         RankEvent(e.what, e.rank, e.at - 30 * runs.MS * max(0, e.step - 9), e.step, e.members) for e in events_of(plain)
     ]
-    assert measure(plain | {"events": [e.plain() for e in events]}, runs.FAULT_STEP).cost == pytest.approx(0.25)
+    assert measure(plain | {"events": [e.plain() for e in events]}).cost == pytest.approx(0.25)
 
 
 def test_a_job_that_ended_has_attempts_and_no_cost() -> None:
-    found = measure(runs.ended(), runs.FAULT_STEP)
+    found = measure(runs.ended())
     assert not found.finished
     assert (found.rounds, found.reconfigurations) == (1, 0)
     assert found.detected == pytest.approx(0.19)

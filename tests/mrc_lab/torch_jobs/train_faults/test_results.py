@@ -19,6 +19,7 @@ def test_a_run_that_is_kept_is_there_the_next_time_and_a_damaged_one_is_not(tmp_
         results.keep(runs.undisturbed())
         results.keep(runs.recovered())
     (tmp_path / "a" / "runs" / "cut-port.gloo.json").write_text('{"case": "cut-port", "stack"')
+    (tmp_path / "a" / "runs" / "cut-port.rc.json").write_text('{"case": "cut-port", "stack": "rc", "events": []}')
     with opened(tmp_path / "a", SETTINGS) as results:
         assert list(results.done(load())) == [("cut-port", "mrc")]
         assert results.done(load().only(["healthy"])) == {}
