@@ -61,21 +61,31 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
 
 class Training:
-    """A model of the text on all ranks, and how far its training is."""
+    """A model of the text, and how far its training is; `distribute` puts it on all ranks."""
 
     def __init__(self, checkpoint: Path | None) -> None:
         alphabet = sorted(set(TEXT))
         numbers = {character: number for number, character in enumerate(alphabet)}
         self.tokens = torch.tensor([numbers[character] for character in TEXT])
-        self.model = DistributedDataParallel(Gpt(len(alphabet)), bucket_cap_mb=1)
+        self.model: nn.Module = Gpt(len(alphabet))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
         self.step = 0
         self.checkpoint = checkpoint
         if checkpoint is not None and checkpoint.exists():
             saved = torch.load(checkpoint)
-            self.model.module.load_state_dict(saved["model"])
+            self.model.load_state_dict(saved["model"])
             self.optimizer.load_state_dict(saved["optimizer"])
             self.step = saved["step"]
+
+    def distribute(self) -> None:
+        """Average gradients over the ranks of the default group, as it is now."""
+        self.release()
+        self.model = DistributedDataParallel(self.model, bucket_cap_mb=1)
+
+    def release(self) -> None:
+        """Undo :meth:`distribute`, as when the group is to be another."""
+        if isinstance(self.model, DistributedDataParallel):
+            self.model = self.model.module
 
     def save(self) -> None:
         """Leave a checkpoint: the one before it stays until this one is complete."""
@@ -85,11 +95,15 @@ class Training:
         torch.save(state, half)
         os.replace(half, self.checkpoint)
 
-    def take_step(self, choose: torch.Generator) -> float:
-        """One step on a batch that `choose` takes from the text; returns this rank's loss."""
+    def loss(self, choose: torch.Generator) -> Tensor:
+        """That of a batch that `choose` takes from the text."""
         starts = torch.randint(len(self.tokens) - CONTEXT - 1, (BATCH,), generator=choose)
         window = torch.stack([self.tokens[start : start + CONTEXT + 1] for start in starts])
-        loss = functional.cross_entropy(self.model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
+        return functional.cross_entropy(self.model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
+
+    def take_step(self, choose: torch.Generator) -> float:
+        """One step on a batch that `choose` takes from the text; returns this rank's loss."""
+        loss = self.loss(choose)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -118,6 +132,7 @@ def main() -> None:
     dist.init_process_group(options.backend, timeout=timedelta(seconds=options.timeout))
     rank = dist.get_rank()
     training = Training(options.checkpoint)
+    training.distribute()
     if rank == 0 and training.step:
         print(f"{dist.get_world_size()} ranks go on from step {training.step}", flush=True)
     # Every rank reads other parts of the text, and after a restart others than before it.

@@ -19,6 +19,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "shell": "mrc_lab.cli.shell:shell",
     "exec": "mrc_lab.cli.exec:exec_",
     "train": "mrc_lab.torch_jobs.command:train",
+    "train-faults": "mrc_lab.torch_jobs.train_faults.command:train_faults",
     "fault": "mrc_lab.cli.fault:fault",
     "trace": "mrc_lab.cli.trace:trace",
     "top": "mrc_lab.top.command:top",

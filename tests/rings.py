@@ -47,8 +47,10 @@ SECOND: Final = (
     "integration/test_torch_faults.py",
     "integration/test_torch_reconfigure.py",
     "integration/test_torch_ring.py",
+    "integration/test_train_faults.py",
     "mrc_lab/torch",
     "mrc_lab/torch_jobs/test_installation.py",
+    "mrc_lab/torch_jobs/train_faults/test_reference.py",
     # Wireshark
     "integration/test_captures.py",
     "mrc_host/captures/test_agreement.py",

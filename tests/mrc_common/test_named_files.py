@@ -44,6 +44,7 @@ _OWN = {
     "mrc_lab/rank/comparison.py": "installed with the project",
     "mrc_lab/sweeps/sweep_folder.py": "opened to append, with a lock",
     "mrc_lab/sweeps/version.py": "installed with the project",
+    "mrc_lab/torch_jobs/train_faults/cases.py": "installed with the project",
     "mrc_lab/web/__main__.py": "/dev/null",
     "mrc_lab/web/server.py": "installed with the project",
     "p4runtime_shim/shutdown.py": "of /proc",

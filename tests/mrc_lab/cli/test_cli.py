@@ -81,6 +81,8 @@ def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, cap
         (["compare", "nowhere", "nowhere"], 3, "summary.json cannot be read"),
         (["paper", "--only", "fig99"], 3, "no figure is called fig99"),
         (["rank", "--only", "incast8"], 3, "nothing that is ranked is called incast8; did you mean incast-8?"),
+        (["train-faults", "--only", "cut-prot"], 3, "no case or stack cut-prot; did you mean cut-port?"),
+        (["train-faults", "--timeout", "0"], 2, "Invalid value for '--timeout'"),
         (["plan"], 2, "Give --nics for a design, or --result"),
         (["plan", "--hosts", "few"], 2, "Invalid value for '--nics' / '--hosts'"),
         (["plan", "--port", "800G"], 2, "--port-speed"),
