@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from mrc_common.units import show_size
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import MAX_MEMORY
@@ -41,7 +42,7 @@ from mrc_lab.scale.path_states import MAX_CHANGES
 from mrc_lab.scale.streams import Streams, StreamSpec
 from mrc_lab.scale.world import ScaleWorld
 from simulation.fault_limits import SIMULATION
-from simulation.transport_timers import ack_timeouts, timing
+from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.addressing import path_ev
 from topologies.fabric import Fabric
@@ -114,17 +115,18 @@ class _CaseRun:
         for record in engine.registry:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
-        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, self._timeouts(), self._failed)
+        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, self._retries(), self._failed)
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []
 
-    def _timeouts(self) -> tuple[int, ...]:
-        """The ACK timeouts of queue pairs, as `simulation.world` fits them."""
+    def _retries(self) -> RetryPolicy:
+        """The retries of queue pairs, with an ACK timeout as `simulation.world` fits it."""
         case, fabric = self._case, self._fabric
         queues = default_queues(fabric)
         fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets).attributes()
-        return ack_timeouts(replace(fitted, **attributes_given(case.tenants[0])), fabric.settings.transport)
+        attributes = replace(fitted, **attributes_given(case.tenants[0]))
+        return RetryPolicy.with_attributes(attributes, fabric.settings.transport)
 
     def _failed(self, stream: int, now: int) -> None:
         for load, first in zip(self._loads, self._firsts, strict=True):

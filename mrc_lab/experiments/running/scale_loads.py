@@ -190,11 +190,14 @@ class FlowsLoad:
 
     def stream_ended(self, streams: Sequence[int], now: int) -> None:
         """A flow with a total has sent it."""
-        self._open -= len(streams)
+        self._stopped(len(streams), now + max(int(self._tail[stream]) for stream in streams))
+
+    def _stopped(self, streams: int, when: int) -> None:
+        """Some streams send nothing any more, from `when` on."""
+        self._open -= streams
         if not self._open:
-            last = max(int(self._tail[stream]) for stream in streams)
             assert self._world is not None
-            self._world.at(now + last, self._over)
+            self._world.at(when, self._over)
 
     def _over(self, now: int) -> None:
         self.ended_at = now
@@ -202,6 +205,7 @@ class FlowsLoad:
     def failed(self, stream: int, now: int) -> None:
         """A queue pair had no answer for all of its retries."""
         self.errors.append(f"{self.infos[self.specs[stream].flow].name}: nothing was acknowledged after all retries")
+        self._stopped(1, now)
 
     def finish(self, now: int) -> None:
         """Nothing is left to do."""

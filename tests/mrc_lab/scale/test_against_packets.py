@@ -280,6 +280,28 @@ def test_a_queue_pair_of_rc_waits_for_its_timeout_or_for_its_own_port() -> None:
     assert close(throughput(ours, 200_000), throughput(packets, 200_000), RATE)
 
 
+SILENT_FABRIC = """
+fabric: {hosts: 16, planes: 1, t0: 4, t1: 4, rate: 100G}
+transport: {type: rc, attributes: {timeout: 5, retry_count: %d}}
+workload: {kind: write_bw, pairs: [h1>h5], message: 256K, outstanding: 8}
+duration: 1ms
+measure: {bin: 20us, links: no}
+faults: [{kind: blackhole, switch: 't1-*@p0', at: 100us, until: %dns}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("retries", "timeouts", "fails"),
+    [(0, 0.5, True), (1, 0.5, False), (1, 1.5, True), (7, 6.5, False), (7, 7.5, True), (255, 9.5, False)],
+)
+def test_a_queue_pair_of_rc_fails_after_as_many_timeouts(retries: int, timeouts: float, fails: bool) -> None:
+    packets, ours = both(SILENT_FABRIC % (retries, 100_000 + timeouts * 32_768))
+    assert bool(ours.errors) == bool(packets.errors) == fails
+    assert abs(ours.end - packets.end) <= 10_000  # the last acknowledgement arrives within a round trip
+    if not ours.errors:
+        assert close(throughput(ours, 0), throughput(packets, 0), RATE)
+
+
 @pytest.mark.xfail(strict=True, reason="where uplinks are full, queues lengthen the round trip: 20 % fewer lost here")
 def test_a_silent_t1_where_nothing_is_to_spare() -> None:
     packets, ours = both(f"{FULL}{EVERYBODY}duration: 300us\nfaults: [{SILENT}]\n")
