@@ -58,9 +58,7 @@ class ScaleWorld:
         self._stale = False
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
         self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed, seed)
-        self.single = SinglePaths(
-            network, streams, retries, settings.base_rtt, self.at, self.rates_changed, self._fail
-        )
+        self.single = SinglePaths(network, streams, retries, settings.base_rtt, self.at, self.rates_changed, self._fail)
         self._failed = failed
 
     # ---- events -----------------------------------------------------------------------------------------------------
