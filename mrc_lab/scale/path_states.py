@@ -20,7 +20,7 @@ import numpy as np
 
 from mrc_host.config import TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
-from mrc_lab.scale.detection import Detection
+from mrc_lab.scale.detection import Detection, first_use
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.lossy_paths import LossyPaths
 from mrc_lab.scale.network import DOWN, UP, Booleans, Floats, Integers, Network
@@ -140,9 +140,10 @@ class PathStates:
             self._notice(link, users, now)
 
     def _notice(self, link: Uplink, users: Integers, now: int) -> None:
-        """Those that use it find out."""
-        _, lasts = self._on_path(link[1], users)
-        self._at(now + int(lasts.mean()), lambda time: self._goes_out(link, now, time))
+        """Those that use it find out, on average after the same time."""
+        sending = self._on_path(link[1], users)
+        known = first_use(sending[0]) + self._detection.time(*sending)
+        self._at(now + int(known.mean()), lambda time: self._goes_out(link, now, time))
 
     def _goes_out(self, link: Uplink, since: int, now: int) -> None:
         if self._out[link]:
@@ -168,8 +169,7 @@ class PathStates:
 
     def _count_lost(self, plane: int, users: Integers) -> None:
         if len(users):
-            per_path, lasts = self._on_path(plane, users)
-            lost = self._streams.qps[users] * Detection.packets(per_path, lasts)
+            lost = self._streams.qps[users] * self._detection.packets(*self._on_path(plane, users))
             self._streams.lose(users, np.floor(lost + self._chance.random(len(users))))
 
     def _probe(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
@@ -255,7 +255,8 @@ class PathStates:
         """Packets a second on each path of a stream in a plane, and how long (ns) a loss there goes unnoticed."""
         if not self._streams.active[stream] or not self._streams.rate[stream]:
             return 0.0, 0.0
-        (per_path,), (lasts,) = self._on_path(plane, np.array([stream]))
+        sending = self._on_path(plane, np.array([stream]))
+        (per_path,), (lasts,) = sending[0], self._detection.time(*sending)
         return float(per_path * self._streams.qps[stream]), float(lasts)
 
     def is_last(self, stream: int, plane: int) -> bool:
@@ -291,8 +292,8 @@ class PathStates:
         found: Integers = at[self._streams.active[at] | (self._met[at] >= self._died[link])]
         return found
 
-    def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats]:
-        """Packets a second of a queue pair on each path of a plane, and how long (ns) it uses one that dies.
+    def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats, Floats]:
+        """Packets a second of a queue pair on each path of a plane and in all, and the bytes of payload of each.
 
         Each queue pair of a stream finds out by its own packets.
         """
@@ -300,8 +301,7 @@ class PathStates:
         packets = streams.packets(users) / streams.qps[users]
         planes = self._planes_of_each[users]
         paths = np.maximum(self.usable.joined[plane, self._near[users], self._far[users]], 1)
-        per_path = packets / planes / paths
-        return per_path, self._detection.time(per_path, packets, streams.packet[users])
+        return packets / planes / paths, packets, streams.packet[users]
 
     def _note(self, link: Uplink, users: Integers, now: int, first_loss: int | None) -> None:
         """The paths over a link went out of use, or came back."""

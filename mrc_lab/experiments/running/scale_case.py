@@ -107,7 +107,7 @@ class _CaseRun:
             groups = 1 + max((one.group for one in specs), default=-1)
         _check_series(flows, case)
         settings = fabric.settings.transport
-        streams = Streams.of(specs, self._sizes, settings.sack_threshold, settings.base_rtt, network.access)
+        streams = Streams.of(specs, self._sizes, settings.sack_threshold, latency, network)
         engine = FaultEngine(fabric, SIMULATION, seed=f"{seed} ")
         for planned in case.faults:
             until = None if planned.until is None else planned.until - planned.at

@@ -107,7 +107,9 @@ class FlowsLoad:
             )
         self._of = np.array([spec.flow for spec in self.specs], dtype=np.int64)
         self._size = np.array([spec.message * spec.qps for spec in self.specs], dtype=float)
-        self._tail = np.array([self._tail_of(spec) for spec in self.specs], dtype=float)
+        ends = np.array([(spec.source, spec.destination) for spec in self.specs], dtype=np.int64).reshape(-1, 2).T
+        near, far = setting.network.rack[ends]
+        self._tail = setting.latency.completions(near == far)
         self._done = np.zeros(len(self.specs), dtype=np.int64)  # rounds of messages, one a queue pair
         self._posted: list[list[int]] = [[] for _ in self.specs]  # when those under way were
         self._open = len(self.specs)
@@ -145,10 +147,6 @@ class FlowsLoad:
             by_time = rates[spec.source] * self._setting.duration / 8e9 / spec.message
             found += by_time if planned.messages is None else min(by_time, planned.messages)
         return found
-
-    def _tail_of(self, spec: StreamSpec) -> int:
-        rack = self._setting.network.rack
-        return self._setting.latency.completion[int(rack[spec.source] == rack[spec.destination])]
 
     def begin(self, world: ScaleWorld, first: int) -> None:
         """Begin every flow at its time."""
