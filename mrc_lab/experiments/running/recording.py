@@ -241,6 +241,7 @@ class Recording:
     tasks: tuple[TaskRecord, ...] = ()
     flow_records: tuple[FlowRecord, ...] = ()
     reroutes: tuple[RerouteRecord, ...] = ()
+    interrupted: bool = False
 
     @property
     def end(self) -> int:

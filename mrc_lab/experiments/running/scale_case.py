@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrc_common.units import show_size
+from mrc_common.units import show_size, show_time
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_lab.errors import ExperimentError
@@ -55,11 +55,16 @@ _LEFT_OUT = "rates between changes, and no queues: dips of a few round trips at 
 
 
 def run_scale_case(
-    case: Case, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]
+    case: Case,
+    seed: int,
+    notify: Callable[[str], None],
+    progress: Callable[[float], None],
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Recording:
     """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over.
 
-    `notify` is told first how large it is. ExperimentError if it would not fit into memory.
+    `notify` is told first how large it is. Once `interrupted`, the run ends, and an error of its recording says so.
+    ExperimentError if it would not fit into memory, KeyboardInterrupt if it is interrupted before it begins.
     """
     fabric = fitted_fabric(case)
     size = ScaleSize.of(case, fabric, len(FLOW_COUNTERS))
@@ -68,7 +73,10 @@ def run_scale_case(
     notify(f"{len(fabric.nics)} NICs: {size}")
     for warning in case_warnings(case, fabric, 1.0):
         notify(f"Warning: {warning}.")
-    return _CaseRun(case, fabric, seed, progress).record()
+    run = _CaseRun(case, fabric, seed, progress, interrupted)
+    if interrupted():
+        raise KeyboardInterrupt
+    return run.record()
 
 
 def _check_series(flows: int, case: Case) -> None:
@@ -84,8 +92,15 @@ def _check_series(flows: int, case: Case) -> None:
 
 
 class _CaseRun:
-    def __init__(self, case: Case, fabric: Fabric, seed: int, progress: Callable[[float], None]) -> None:
-        self._case, self._fabric, self._progress = case, fabric, progress
+    def __init__(
+        self,
+        case: Case,
+        fabric: Fabric,
+        seed: int,
+        progress: Callable[[float], None],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._case, self._fabric, self._progress, self._interrupted = case, fabric, progress, interrupted
         transport = case.tenants[0].transport  # all have the same
         mtu = replace(QpAttributes(), **attributes_given(case.tenants[0])).path_mtu
         self._sizes = PacketSizes.of(transport.kind, mtu, fabric)
@@ -134,23 +149,23 @@ class _CaseRun:
                 load.failed(stream - first, now)
 
     def record(self) -> Recording:
-        """Run to the end of the duration, or of all loads."""
+        """Run to the end of the duration, or of all loads, or until the user interrupts it."""
         world, case = self._world, self._case
         world.faults_changed()
         for load, first in zip(self._loads, self._firsts, strict=True):
             load.begin(world, first)
         self._sample()
-        while self._times[-1] < case.duration and any(load.ended_at is None for load in self._loads):
+        while self._times[-1] < case.duration and not self._is_over():
             edge = min(len(self._times) * case.measure.bin, case.duration)
-            world.run(edge, self._advanced, self._all_over)
+            world.run(edge, self._advanced, self._is_over)
             self._sample()
             self._progress(world.now / case.duration)
         for load in self._loads:
             load.finish(world.now)
         return self._recording()
 
-    def _all_over(self) -> bool:
-        return all(load.ended_at is not None for load in self._loads)
+    def _is_over(self) -> bool:
+        return self._interrupted() or all(load.ended_at is not None for load in self._loads)
 
     def _advanced(self, before: Floats, since: int, now: int) -> None:
         for load, first in zip(self._loads, self._firsts, strict=True):
@@ -210,7 +225,7 @@ class _CaseRun:
             bad_paths=sum(tenant.bad_paths for tenant in tenants),
             trimmed={},
             drops={},
-            errors=tuple(error for tenant in tenants for error in tenant.errors),
+            errors=(*self._interruption(), *(error for tenant in tenants for error in tenant.errors)),
             wrong_bytes=0,
             checked_bytes=0,
             nic_bps=round(float(world.network.access[0].sum())),
@@ -222,7 +237,13 @@ class _CaseRun:
             ),
             tenants=tuple(tenants),
             flow_records=tuple(sized),
+            interrupted=self._interrupted(),
         )
+
+    def _interruption(self) -> Iterator[str]:
+        if self._interrupted():
+            over, whole = show_time(self._world.now), show_time(self._case.duration)
+            yield f"interrupted after {over} of {whole}"
 
     def _left_out(self) -> Iterator[str]:
         if len(self._world.paths.changes) >= MAX_CHANGES:
