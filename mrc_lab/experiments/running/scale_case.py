@@ -16,10 +16,10 @@ from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import MAX_MEMORY
-from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.scale_size import SAMPLE, ScaleSize, too_large
 from mrc_lab.experiments.files.transport import attributes_given
-from mrc_lab.experiments.files.workloads import Ranks
+from mrc_lab.experiments.files.workloads import Ranks, Replayed
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.fitted_fabric import fitted_fabric
 from mrc_lab.experiments.running.recording import (
@@ -31,10 +31,12 @@ from mrc_lab.experiments.running.recording import (
     OperationRecord,
     PathRecord,
     Recording,
+    TaskRecord,
     TenantRecord,
 )
 from mrc_lab.experiments.running.run_case import flow_label, span
 from mrc_lab.experiments.running.scale_loads import FlowsLoad, LoadSetting, RanksLoad, ScaleLoad
+from mrc_lab.experiments.running.scale_schedule import ScheduleLoad
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
@@ -91,6 +93,12 @@ def _check_series(flows: int, case: Case) -> None:
         )
 
 
+def _load(tenant: Tenant, setting: LoadSetting) -> ScaleLoad:
+    if isinstance(tenant.workload, Ranks):
+        return RanksLoad(tenant, setting)
+    return (ScheduleLoad if isinstance(tenant.workload, Replayed) else FlowsLoad)(tenant, setting)
+
+
 class _CaseRun:
     def __init__(
         self,
@@ -113,7 +121,7 @@ class _CaseRun:
         flows = groups = 0
         for tenant in case.tenants:
             setting = LoadSetting(network, latency, mtu, case.duration, tenant_seed(seed, tenant))
-            load = (RanksLoad if isinstance(tenant.workload, Ranks) else FlowsLoad)(tenant, setting)
+            load = _load(tenant, setting)
             self._loads.append(load)
             self._firsts.append(len(specs))
             self._flows.append(flows)
@@ -196,6 +204,7 @@ class _CaseRun:
         messages: list[MessageRecord] = []
         operations: list[OperationRecord] = []
         sized: list[FlowRecord] = []
+        tasks: list[TaskRecord] = []
         infos = []
         tenants = []
         for number, (tenant, load, first, flow) in enumerate(
@@ -206,6 +215,7 @@ class _CaseRun:
             messages += [replace(one, flow=one.flow + flow) for one in load.messages if one.time <= world.now]
             operations += [replace(one, tenant=number) for one in load.operations]
             sized += [replace(one, flow=one.flow + flow) for one in load.flow_records(ideal, streams.repeated[mine])]
+            tasks += [replace(one, tenant=number) for one in load.tasks()]
             out_of_use = round(float((bad[mine] * streams.qps[mine]).sum()))
             errors, start = tuple(load.errors), tenant.workload.start
             tenants.append(TenantRecord(tenant.name, start, load.ended_at, out_of_use, errors, 0, 0))
@@ -236,6 +246,7 @@ class _CaseRun:
                 *self._left_out(),
             ),
             tenants=tuple(tenants),
+            tasks=tuple(tasks),
             flow_records=tuple(sized),
             interrupted=self._interrupted(),
         )

@@ -22,7 +22,7 @@ from mrc_lab.experiments.running.collective_data import ITEM
 from mrc_lab.experiments.running.collective_load import channels, ordered_hosts
 from mrc_lab.experiments.running.computing import ComputingTimes
 from mrc_lab.experiments.running.flows import FlowPlan, plan, source_ports_of
-from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord
+from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord, TaskRecord
 from mrc_lab.scale.collective_phases import rank_streams
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Network
@@ -78,6 +78,9 @@ class ScaleLoad(Protocol):
     def flow_records(self, ideal: IdealCompletion, repeated: Floats) -> list[FlowRecord]:
         """The flows that have a size."""
 
+    def tasks(self) -> list[TaskRecord]:
+        """Operations of a schedule."""
+
 
 class FlowsLoad:
     """Flows of writes: every queue pair keeps `outstanding` of them under way."""
@@ -107,8 +110,8 @@ class FlowsLoad:
             )
         self._of = np.array([spec.flow for spec in self.specs], dtype=np.int64)
         self._size = np.array([spec.message * spec.qps for spec in self.specs], dtype=float)
-        ends = np.array([(spec.source, spec.destination) for spec in self.specs], dtype=np.int64).reshape(-1, 2).T
-        near, far = setting.network.rack[ends]
+        pairs = np.array([(spec.source, spec.destination) for spec in self.specs], dtype=np.int64).reshape(-1, 2)
+        near, far = setting.network.rack[pairs.T]
         self._tail = setting.latency.completions(near == far)
         self._done = np.zeros(len(self.specs), dtype=np.int64)  # rounds of messages, one a queue pair
         self._posted: list[list[int]] = [[] for _ in self.specs]  # when those under way were
@@ -229,6 +232,10 @@ class FlowsLoad:
             takes = ideal.of(info.source, info.destination, size)
             found.append(FlowRecord(flow, flow, size, began, ended, takes, again))
         return found
+
+    def tasks(self) -> list[TaskRecord]:
+        """None."""
+        return []
 
 
 class RanksLoad:
@@ -393,5 +400,9 @@ class RanksLoad:
             self.errors.append(f"only {done} of {self._count} {what} were done when the time was over")
 
     def flow_records(self, ideal: IdealCompletion, repeated: Floats) -> list[FlowRecord]:
+        """None."""
+        return []
+
+    def tasks(self) -> list[TaskRecord]:
         """None."""
         return []
