@@ -30,7 +30,7 @@ _MOST_VALUES = 6  # of a reported metric; of more cases the lowest and the highe
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A finished run."""
+    """A finished run, or what there is of one that the user has `interrupted`."""
 
     experiment: Experiment
     recordings: Mapping[str, Recording]
@@ -38,11 +38,7 @@ class FinishedRun:
     summary: Mapping[str, Any]
     folder: Path
     wall_seconds: float
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the user ended it before its time was over."""
-        return any(recording.interrupted for recording in self.recordings.values())
+    interrupted: bool = False
 
     def lines(self) -> Iterator[str]:
         """For a terminal: verdicts, what went wrong, reported metrics, and why timing cannot be trusted."""
@@ -164,7 +160,9 @@ def run_and_report(
             progress=progress,
             keep_interrupted=keep_interrupted,
         )
-        if any(recording.interrupted for recording in recordings.values()):
+        cut = any(recording.interrupted for recording in recordings.values())
+        interrupted = cut or len(recordings) < len(experiment.cases)
+        if interrupted:
             experiment = _only(experiment, recordings)
         wall = time.monotonic() - began
         rows = sum((len(one.times) - 1) * len(one.flows) for one in recordings.values())
@@ -182,4 +180,4 @@ def run_and_report(
 
         write_report(folder, experiment, metrics, summary, run)
     folder = folders.finish(folder, newest=place is None)
-    return FinishedRun(experiment, recordings, judged, summary, folder, wall)
+    return FinishedRun(experiment, recordings, judged, summary, folder, wall, interrupted)

@@ -17,18 +17,15 @@ from types import FrameType
 def first_interrupt() -> Iterator[Callable[[], bool]]:
     """While in this context, the first SIGINT makes what it yields return True, and is not raised."""
     noted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noted.is_set
-        return
     before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+        yield noted.is_set  # somebody else decides when to stop
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         noted.set()
         signal.signal(signal.SIGINT, before)
 
-    if before is signal.SIG_IGN:  # somebody else decides when to stop
-        yield noted.is_set
-        return
     signal.signal(signal.SIGINT, note)
     try:
         yield noted.is_set

@@ -52,7 +52,7 @@ def run_experiment(
     gets a folder with the event traces of its NICs and the captures of the links `captures` (simulation only). Links
     and queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
     `beside` returns for its name is entered. With `keep_interrupted` Ctrl-C on the scale backend ends the run, and
-    what has been recorded by then is returned: no later cases, and an `interrupted` recording.
+    what has been recorded by then is returned, without the cases that had not begun.
     """
     experiment = draw_faults(experiment, seed)
     check(experiment, backend, captures)
@@ -97,7 +97,11 @@ def _run_states(
         for number, case in enumerate(experiment.cases, 1):
             notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
             partly = partial(_of_all, progress, number - 1, len(experiment.cases))
-            recordings[case.name] = run_scale_case(case, seed, notify, partly, interrupted)
+            try:
+                recordings[case.name] = run_scale_case(case, seed, notify, partly, interrupted)
+            except KeyboardInterrupt:
+                if not keep_interrupted or not recordings:
+                    raise
             if interrupted():
                 break
     return recordings

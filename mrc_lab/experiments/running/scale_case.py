@@ -109,6 +109,7 @@ class _CaseRun:
         interrupted: Callable[[], bool],
     ) -> None:
         self._case, self._fabric, self._progress, self._interrupted = case, fabric, progress, interrupted
+        self._cut_short = False
         transport = case.tenants[0].transport  # all have the same
         mtu = replace(QpAttributes(), **attributes_given(case.tenants[0])).path_mtu
         self._sizes = PacketSizes.of(transport.kind, mtu, fabric)
@@ -168,6 +169,7 @@ class _CaseRun:
             world.run(edge, self._advanced, self._is_over)
             self._sample()
             self._progress(world.now / case.duration)
+        self._cut_short = self._interrupted()
         for load in self._loads:
             load.finish(world.now)
         return self._recording()
@@ -248,11 +250,11 @@ class _CaseRun:
             tenants=tuple(tenants),
             tasks=tuple(tasks),
             flow_records=tuple(sized),
-            interrupted=self._interrupted(),
+            interrupted=self._cut_short,
         )
 
     def _interruption(self) -> Iterator[str]:
-        if self._interrupted():
+        if self._cut_short:
             over, whole = show_time(self._world.now), show_time(self._case.duration)
             yield f"interrupted after {over} of {whole}"
 

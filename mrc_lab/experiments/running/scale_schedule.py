@@ -30,10 +30,10 @@ from topologies.ideal_completion import IdealCompletion
 
 @dataclass(slots=True)
 class _Channel:
-    """Messages from one rank to another: by number those without a slot, and with one the first of which is sent."""
+    """Messages from one rank to another, by number: `waiting` for a slot, or `posted`, the first of which is sent."""
 
     stream: int
-    free: int
+    free: int  # slots
     arrival: int  # ns after the last byte has left
     completion: int
     ports: int

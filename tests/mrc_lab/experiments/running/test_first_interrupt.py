@@ -43,6 +43,17 @@ def test_the_first_interrupt_leaves_a_report_of_what_there_is(tmp_path: Path) ->
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_an_interrupt_between_two_variants_keeps_the_first_whole(tmp_path: Path) -> None:
+    def notify(text: str) -> None:
+        if "2 of 2" in text:
+            signal.raise_signal(signal.SIGINT)
+
+    found = run_and_report(load_text(FILE), "scale", 1, tmp_path, notify=notify, keep_interrupted=True)
+    assert found.interrupted
+    assert [(name, one.interrupted, one.errors) for name, one in found.recordings.items()] == [("first", False, ())]
+    assert (found.folder / "report.html").exists()
+
+
 def test_without_being_asked_for_it_means_what_it_always_means() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_experiment(load_text(FILE), "scale", 1, progress=interrupt)
