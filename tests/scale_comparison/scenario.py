@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from topologies.addressing import path_ev
+from topologies.fabric_checks import MAX_RATE_BPS
 from topologies.parts import Tier
 from topologies.up_down import FabricPath
 
@@ -23,6 +24,7 @@ _ALONE: Final = 0.10
 _QUEUES: Final = 0.20  # where all hosts send, whose queues lengthen the round trip (docs/scale.md)
 _PORTS: Final = ((2, 50), (2, 100), (2, 200), (4, 50), (4, 100), (8, 50))  # planes, and Gb/s of a port
 _MIN_UPLINK: Final = 50  # Gb/s: less has too few packets in a round trip
+_MAX_UPLINK: Final = MAX_RATE_BPS // 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def _fabric(chance: random.Random, hosts: int) -> _Fabric:
         t1s, (planes, rate) = chance.choice((4, 8, 16)), chance.choice(_PORTS)
         most = hosts // racks * rate
         uplink = chance.choice((2, 3)) * most // t1s
-        if uplink >= _MIN_UPLINK:
+        if _MIN_UPLINK <= uplink <= _MAX_UPLINK:
             return _Fabric(hosts, planes, racks, t1s, rate, uplink)
 
 
