@@ -12,6 +12,7 @@ from typing import Any
 
 from mrc_host.config import PathTimers, TransportSettings
 from mrc_host.transport.psn_range import mpr_for
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.verbs_types import QpAttributes
 from simulation.hardware_timing import IDEAL, HardwareTiming
 from topologies.fabric import Fabric
@@ -119,12 +120,5 @@ def _switches(fabric: Fabric) -> int:
 
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:
     """How long (ns) a queue pair goes on without an answer before it fails; at least, not exactly."""
-    return sum(ack_timeouts(attributes, transport))
-
-
-def ack_timeouts(attributes: QpAttributes, transport: TransportSettings) -> tuple[int, ...]:
-    """The ACK timeouts (ns) of a queue pair in a row, until it fails."""
-    once = _TICK << attributes.timeout
-    linear = transport.linear_retries if attributes.linear_retries is None else attributes.linear_retries
-    doublings = (min(max(count - linear, 0), transport.max_backoff) for count in range(attributes.retry_count))
-    return tuple(once << doubling for doubling in doublings)
+    policy = RetryPolicy.with_attributes(attributes, transport)
+    return sum(map(policy.timeout_after, range(attributes.retry_count)))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mrc_host.config import TransportSettings
 from mrc_host.transport.queue_pair_interfaces import Connection
+from mrc_host.verbs_types import QpAttributes
 
 _UNLIMITED: Final = 255  # retry count
 
@@ -32,13 +34,21 @@ class RetryPolicy:
     @staticmethod
     def of(connection: Connection) -> RetryPolicy:
         """The policy of a queue pair."""
-        attributes, settings = connection.attributes, connection.nic.transport
+        return RetryPolicy.with_attributes(connection.attributes, connection.nic.transport)
+
+    @staticmethod
+    def with_attributes(attributes: QpAttributes, settings: TransportSettings) -> RetryPolicy:
+        """The policy of queue pairs with these attributes, on NICs with these settings."""
         linear = settings.linear_retries if attributes.linear_retries is None else attributes.linear_retries
         return RetryPolicy(attributes.timeout, attributes.retry_count, linear, settings.max_backoff)
 
     def doublings(self, retries: int) -> int:
         """How often the timeout is doubled after this many retries without progress."""
         return min(max(retries - self._linear, 0), self._max_backoff)
+
+    def timeout_after(self, retries: int) -> int:
+        """The ACK timeout after this many retries without progress, in ns."""
+        return self.ack_timeout << self.doublings(retries)
 
     def longest(self) -> int:
         """The ACK timeout after all doublings, in ns."""

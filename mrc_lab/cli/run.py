@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mrc_lab.experiments.files import Experiment
 
 LOST = 3  # exit status when a seed could not be run
+INTERRUPTED = 130  # as of any other interrupted command
 
 
 @click.command(epilog="Example: mrc run mrc_lab/paper/fig09a.yaml --seed 7")
@@ -158,12 +159,15 @@ def _run_one(experiment: Experiment, backend: str, seed: int, results: Path, opt
             beside=partial(_live_view, line.print, token) if web else contextlib.nullcontext,
             notify=line.print,
             progress=line.report,
+            keep_interrupted=True,
         )
     for verdict in result.lines():
         echo(coloured_verdict(verdict))
     click.echo(f"report: {result.folder / 'report.html'}")
     if web:
         _write_page(result.folder)
+    if result.interrupted:
+        return INTERRUPTED
     return 0 if result.summary["verdict"] == Verdict.PASS.value else 1
 
 

@@ -31,6 +31,7 @@ _LINK_KINDS: Final = ("link_down", "port_down")
 _SWITCH_KINDS: Final = ("blackhole", "power_off")
 _DIGITS: Final = 6  # of a drop: rates in tables are whole b/s
 _MEANT: Final = {"links": "a link between a T0 and a T1", "t1s": "a T1", "nic_ports": "a port of a NIC"}
+_COUNTED: Final = {"links": "t0_t1_links", "t1s": "t1s", "nic_ports": "nic_ports"}  # in summaries
 _RUN_ANOTHER: Final = "Run a file in which it does for several time bins or steps, as docs/plan.md shows."
 
 
@@ -38,13 +39,13 @@ _RUN_ANOTHER: Final = "Run a file in which it does for several time bins or step
 class JobResult:
     """One case. `drops` has, by kind of part, a share (0 to 1) of the job's rate for each failure in the run.
 
-    `links` are all of the fabric.
+    `parts` has how many of each kind the fabric has.
     """
 
     name: str
     transport: str
     gpus: int
-    links: int
+    parts: Mapping[str, int]
     drops: Mapping[str, tuple[float, ...]]
 
 
@@ -88,9 +89,9 @@ def month_lost(result: JobResult, rates: FailureRates) -> MonthLost:
     whole = result.gpus * _MONTH_HOURS
     given = dict(rates.given())
     for kind, rate in given.items():
-        if rate.at_once > result.links:
+        if rate.at_once > result.parts[kind]:
             raise ExperimentError(
-                f"{kind}: {rate.at_once:.3g} would be down at one time, but the fabric has {result.links} links",
+                f"{kind}: {rate.at_once:.3g} would be down at one time, but the fabric has {result.parts[kind]}",
                 "Give a lower rate, or a shorter down.",
             )
     shares = _shares_lost({kind: (rate.at_once, result.drops[kind]) for kind, rate in given.items()})
@@ -126,7 +127,8 @@ def _job(folder: Path, name: str, case: Mapping[str, Any], kinds: Sequence[str])
     samples = list(_steps(table) if case["operations"] else _slowest(table))
     drops = _drops(samples, case["faults"], int(case["end_ns"]), kinds, of)
     gpus = len({host for flow in case["flows"] for host in flow.partition("#")[0].rpartition("/")[2].split(">")})
-    return JobResult(name, str(case["transport"]["type"]), gpus, int(case["extent"]["links"]), drops)
+    parts = {kind: int(case["extent"]["parts"][_COUNTED[kind]]) for kind in kinds}
+    return JobResult(name, str(case["transport"]["type"]), gpus, parts, drops)
 
 
 # ---- series ---------------------------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mrc_lab.experiments.files.fault_draws import draw_faults
-from mrc_lab.experiments.files.model import Experiment, case_prefix
+from mrc_lab.experiments.files.model import Experiment, PublishedPart, case_prefix
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
 from mrc_lab.reports import flow_times
@@ -30,7 +30,7 @@ _MOST_VALUES = 6  # of a reported metric; of more cases the lowest and the highe
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A finished run."""
+    """A finished run, or what there is of one that the user has `interrupted`."""
 
     experiment: Experiment
     recordings: Mapping[str, Recording]
@@ -38,6 +38,7 @@ class FinishedRun:
     summary: Mapping[str, Any]
     folder: Path
     wall_seconds: float
+    interrupted: bool = False
 
     def lines(self) -> Iterator[str]:
         """For a terminal: verdicts, what went wrong, reported metrics, and why timing cannot be trusted."""
@@ -106,6 +107,12 @@ def _extremes(values: Mapping[str, float | None]) -> list[str]:
     return [min(known, key=known.__getitem__), max(known, key=known.__getitem__)]
 
 
+def _only(experiment: Experiment, recordings: Mapping[str, Recording]) -> Experiment:
+    """The cases of an interrupted experiment that were run, with nothing that is expected of all of it."""
+    cases = tuple(case for case in experiment.cases if case.name in recordings)
+    return replace(experiment, cases=cases, expect=(), published=PublishedPart())
+
+
 def run_and_report(
     experiment: Experiment,
     backend: str,
@@ -121,14 +128,16 @@ def run_and_report(
     beside: Beside = lambda fabric: nullcontext(),
     notify: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda share: None,
+    keep_interrupted: bool = False,
     place: Path | None = None,
 ) -> FinishedRun:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors.
 
     The result folder is a new one below `results`, named after the time, or the one at `place`, which is made.
 
-    With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures. `measure_all`
-    and `beside` are those of :func:`run_experiment`.
+    With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures.
+    `measure_all`, `beside` and `keep_interrupted` are those of :func:`run_experiment`; expectations of an interrupted
+    run are not judged.
     """
     began = time.monotonic()
     experiment = draw_faults(experiment, seed)
@@ -149,7 +158,12 @@ def run_and_report(
             beside=beside,
             notify=notify,
             progress=progress,
+            keep_interrupted=keep_interrupted,
         )
+        cut = any(recording.interrupted for recording in recordings.values())
+        interrupted = cut or len(recordings) < len(experiment.cases)
+        if interrupted:
+            experiment = _only(experiment, recordings)
         wall = time.monotonic() - began
         rows = sum((len(one.times) - 1) * len(one.flows) for one in recordings.values())
         if rows > _MANY_ROWS:
@@ -166,4 +180,4 @@ def run_and_report(
 
         write_report(folder, experiment, metrics, summary, run)
     folder = folders.finish(folder, newest=place is None)
-    return FinishedRun(experiment, recordings, judged, summary, folder, wall)
+    return FinishedRun(experiment, recordings, judged, summary, folder, wall, interrupted)

@@ -1,8 +1,13 @@
 """How long a sender goes on using a path that has died, and what it loses by that.
 
-As `mrc_host/transport/loss_detection.py` decides it, where packets go round steadily: the first packet that the path
-loses is known as lost once the next one on the path is overdue by the reorder window, too, or one sent a round trip
-later in the plane has arrived; and the answer that says so is on its way for a round trip, and waits for the next SACK.
+As `mrc_host/transport/loss_detection.py` decides it, where packets go round steadily: the answer to a packet takes a
+round trip and waits for the next SACK, and a packet that the path has lost is known as lost once
+
+- one sent a reorder window later in the plane has been answered, if the path has not been used again by then; or else
+- one sent a reorder window after the next on the path has been answered, or one sent a round trip after the lost one.
+
+Queue pairs take their paths in turn, in an order that changes: a path has a packet in each turn, at any time in it. So
+the next packet on a path follows after between none and two turns, as the difference of two uniform times has it.
 """
 
 from __future__ import annotations
@@ -29,25 +34,60 @@ class Detection:
         return cls(settings.base_rtt, settings.reorder_fraction, settings.sack_threshold)
 
     def time(self, per_path: Floats, per_stream: Floats, payload: Floats) -> Floats:
-        """From the first packet lost until its sender knows, ns.
+        """From the first packet lost until its sender knows, ns, on average.
 
         `per_path` and `per_stream` are packets a second of `payload` bytes each.
         """
-        trip = float(self.round_trip)
-        with np.errstate(divide="ignore"):
-            gap, every = 1e9 / per_path, 1e9 / per_stream
+        unused = self._unused(per_stream, payload)
+        return unused + self._delayed(per_path, unused)
+
+    def packets(self, per_path: Floats, per_stream: Floats, payload: Floats) -> Floats:
+        """Packets that a path loses until its sender knows, on average."""
+        unused = self._unused(per_stream, payload)
+        second = _followed(per_path * unused / 1e9)
+        with np.errstate(divide="ignore", invalid="ignore"):  # if a second packet is lost, it takes so many turns
+            turns = per_path * np.where(second > 0, unused + self._delayed(per_path, unused) / second, 0.0) / 1e9
+        found: Floats = 1 + second + np.maximum(turns - 0.5 - _followed(turns), 0.0)
+        return found
+
+    @property
+    def _window(self) -> float:
+        return self.round_trip * min(self.reorder_percent, 100) / 100
+
+    def _unused(self, per_stream: Floats, payload: Floats) -> Floats:
+        """From the first packet lost until its sender knows, ns, if no packet follows on the path."""
         answers = np.maximum(1.0, np.ceil(self.sack_bytes / payload))
-        overdue = np.minimum(gap + trip * self.reorder_percent / 100, trip)
-        waits = np.minimum(answers * every / 2, trip)
-        found: Floats = trip + overdue + waits
+        with np.errstate(divide="ignore"):
+            waits = np.minimum(answers * 1e9 / per_stream / 2, self.round_trip)
+        found: Floats = self.round_trip + self._window + waits
         return found
 
-    @staticmethod
-    def packets(per_path: Floats, lasts: Floats) -> Floats:
-        """Packets that a path loses in a time (ns) from its first loss on, that one included; on average.
-
-        Queue pairs take their paths in turn, in an order that changes: a packet of each turn, at any time in it.
-        """
-        turns = per_path * lasts / 1e9
-        found: Floats = np.where(turns < 1, 1 + turns**2 / 2, turns + 0.5)
+    def _delayed(self, per_path: Floats, unused: Floats) -> Floats:
+        """How much longer (ns) it takes on average because a packet may follow on the path."""
+        most = self.round_trip - self._window
+        found: Floats = _mean_of_least(per_path, most) - most * (1 - _followed(per_path * unused / 1e9))
         return found
+
+
+def first_use(per_path: Floats) -> Floats:
+    """How long (ns) it takes on average until a queue pair uses a path, from any time on, at most a second.
+
+    The mean square of the time between two packets, 7/6 of a turn's, divided by twice their mean.
+    """
+    return 7 / 12 * 1e9 / np.maximum(per_path, 1.0)
+
+
+def _followed(turns: Floats) -> Floats:
+    """The chance that a packet follows on the path within so many turns."""
+    turns = np.minimum(turns, 2.0)
+    found: Floats = np.where(turns < 1, turns**2 / 2, 1 - (2 - turns) ** 2 / 2)
+    return found
+
+
+def _mean_of_least(per_path: Floats, most: float) -> Floats:
+    """Mean time (ns) until the next packet on the path, of which no more than `most` counts."""
+    turns = np.minimum(per_path * most / 1e9, 2.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(turns < 1, 1 - turns**2 / 6, (1 - (2 - turns) ** 3 / 6) / turns)
+        found: Floats = np.where(turns < 2, most * share, 1e9 / per_path)
+    return found

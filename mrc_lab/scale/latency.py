@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from mrc_lab.scale.network import Booleans, Integers
 from topologies.fabric import Fabric
 from topologies.ideal_completion import IdealCompletion, PacketSizes
 
@@ -41,3 +44,8 @@ class Latency:
             completion.append(whole - sent)
             arrival.append(whole - sent - back)
         return cls((arrival[0], arrival[1]), (completion[0], completion[1]))
+
+    def completions(self, same: Booleans) -> Integers:
+        """`completion` of pairs of hosts that have the `same` rack, or not."""
+        found: Integers = np.array(self.completion)[same.astype(np.int64)]
+        return found

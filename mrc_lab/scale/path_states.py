@@ -12,7 +12,7 @@ Streams that are not active learn nothing; they meet what has died meanwhile onc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from mrc_host.config import TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
-from mrc_lab.scale.detection import Detection
+from mrc_lab.scale.detection import Detection, first_use
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.lossy_paths import LossyPaths
 from mrc_lab.scale.network import DOWN, UP, Booleans, Floats, Integers, Network
@@ -103,8 +103,7 @@ class PathStates:
         if (before.uplink_loss != states.uplink_loss).any():
             self._set_lossy(now)
         dead = (states.uplink_loss >= 1) & (before.uplink_loss < 1) & (self._network.uplink > 0)
-        for place in np.argwhere(dead):
-            self._dies(_uplink(place), now)
+        self._die([_uplink(place) for place in np.argwhere(dead)], now)
         for link in [link for link in self._unanswered if states.uplink_loss[link] < 1]:
             schedule, sent = self._unanswered.pop(link)
             self._await(link, schedule, schedule.next_after(sent, now))
@@ -130,19 +129,26 @@ class PathStates:
         self.lossy.set(np.array(places, dtype=np.int64).reshape(-1, 3), losses, now)
         self._changed()
 
-    def _dies(self, link: Uplink, now: int) -> None:
-        """A direction of an uplink loses everything from now on."""
-        if self._out[link]:
-            return  # its probes go unanswered again
-        self._deaths += 1
-        self._died[link] = self._deaths
-        if len(users := self._users(link)):
-            self._notice(link, users, now)
+    def _die(self, links: Sequence[Uplink], now: int) -> None:
+        """Directions of uplinks lose everything from now on."""
+        died = [link for link in links if not self._out[link]]  # probes of the others go unanswered again
+        for link in died:
+            self._deaths += 1
+            self._died[link] = self._deaths
+        self._notice(died, now)
 
-    def _notice(self, link: Uplink, users: Integers, now: int) -> None:
-        """Those that use it find out."""
-        _, lasts = self._on_path(link[1], users)
-        self._at(now + int(lasts.mean()), lambda time: self._goes_out(link, now, time))
+    def _notice(self, links: Sequence[Uplink], now: int) -> None:
+        """Those that use links find out, all after the same time: the mean, of those that died together."""
+        known = []
+        used = [(link, users) for link in links if len(users := self._users(link))]
+        for link, users in used:
+            sending = self._on_path(link[1], users)
+            known.append(float((first_use(sending[0]) + self._detection.time(*sending)).mean()))
+        for link, _ in used:
+            self._go_out_at(now + int(np.mean(known)), link, now)
+
+    def _go_out_at(self, when: int, link: Uplink, since: int) -> None:
+        self._at(when, lambda now: self._goes_out(link, since, now))
 
     def _goes_out(self, link: Uplink, since: int, now: int) -> None:
         if self._out[link]:
@@ -168,8 +174,7 @@ class PathStates:
 
     def _count_lost(self, plane: int, users: Integers) -> None:
         if len(users):
-            per_path, lasts = self._on_path(plane, users)
-            lost = self._streams.qps[users] * Detection.packets(per_path, lasts)
+            lost = self._streams.qps[users] * self._detection.packets(*self._on_path(plane, users))
             self._streams.lose(users, np.floor(lost + self._chance.random(len(users))))
 
     def _probe(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
@@ -200,7 +205,7 @@ class PathStates:
             self._rest(link)
         self._changed()
         if self._states.uplink_loss[link] >= 1:  # it has died again since the last probe
-            self._dies(link, now)
+            self._die([link], now)
 
     def _rest(self, link: Uplink) -> None:
         """A path over a link that never died by its probes rests, if some may."""
@@ -220,6 +225,7 @@ class PathStates:
 
         So do streams that have got a plane back, which need not be named.
         """
+        unknown = []
         for place in np.argwhere((self._states.uplink_loss >= 1) & (self._network.uplink > 0)):
             link = _uplink(place)
             users = self._users(link)
@@ -227,8 +233,9 @@ class PathStates:
                 fresh = users[np.isin(users, which) & (self._met[users] < self._died[link])]
                 self._count_lost(link[1], fresh)
                 self._note(link, fresh, now, now)
-            elif len(users):
-                self._notice(link, users, now)
+            else:
+                unknown.append(link)
+        self._notice(unknown, now)
 
     def ended(self, which: Integers) -> None:
         """Streams are not active any more: they know of all that has died so far."""
@@ -255,7 +262,8 @@ class PathStates:
         """Packets a second on each path of a stream in a plane, and how long (ns) a loss there goes unnoticed."""
         if not self._streams.active[stream] or not self._streams.rate[stream]:
             return 0.0, 0.0
-        (per_path,), (lasts,) = self._on_path(plane, np.array([stream]))
+        sending = self._on_path(plane, np.array([stream]))
+        (per_path,), (lasts,) = sending[0], self._detection.time(*sending)
         return float(per_path * self._streams.qps[stream]), float(lasts)
 
     def is_last(self, stream: int, plane: int) -> bool:
@@ -291,8 +299,8 @@ class PathStates:
         found: Integers = at[self._streams.active[at] | (self._met[at] >= self._died[link])]
         return found
 
-    def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats]:
-        """Packets a second of a queue pair on each path of a plane, and how long (ns) it uses one that dies.
+    def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats, Floats]:
+        """Packets a second of a queue pair on each path of a plane and in all, and the bytes of payload of each.
 
         Each queue pair of a stream finds out by its own packets.
         """
@@ -300,8 +308,7 @@ class PathStates:
         packets = streams.packets(users) / streams.qps[users]
         planes = self._planes_of_each[users]
         paths = np.maximum(self.usable.joined[plane, self._near[users], self._far[users]], 1)
-        per_path = packets / planes / paths
-        return per_path, self._detection.time(per_path, packets, streams.packet[users])
+        return packets / planes / paths, packets, streams.packet[users]
 
     def _note(self, link: Uplink, users: Integers, now: int, first_loss: int | None) -> None:
         """The paths over a link went out of use, or came back."""

@@ -1,17 +1,17 @@
 """Queue pairs of RC: one path there, one back for the acknowledgements, and nothing but waiting where either is dead.
 
 As `mrc_host/transport/roce/requester.py` does it: when nothing is acknowledged the sender goes back after each ACK
-timeout, and goes on with the first that finds both paths working; the timeout repeats and then doubles, and after its
-retries the queue pair has failed.
+timeout, and goes on with the first that finds both paths working. `mrc_host/transport/retry_policy.py` says when the
+timeout doubles, and when the queue pair has failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
 import numpy as np
 
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.network import DOWN, UP, Booleans, Network
 from mrc_lab.scale.streams import Streams
@@ -20,13 +20,13 @@ At = Callable[[int, Callable[[int], None]], None]
 
 
 class SinglePaths:
-    """Which queue pairs of RC wait. `waits` are the ACK timeouts (ns) in a row; `failed` is told of those beyond."""
+    """Which queue pairs of RC wait. `failed` is called with one that has no retries left, and the time."""
 
     def __init__(
         self,
         network: Network,
         streams: Streams,
-        waits: Sequence[int],
+        policy: RetryPolicy,
         round_trip: int,
         at: At,
         changed: Callable[[], None],
@@ -34,7 +34,7 @@ class SinglePaths:
     ) -> None:
         self._network, self._streams = network, streams
         self._at, self._changed, self._failed = at, changed, failed
-        self._timeouts = list(accumulate(waits))  # since the last acknowledgement
+        self._policy = policy
         self._round_trip = round_trip
         self._single = streams.plane >= 0
         self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
@@ -81,7 +81,12 @@ class SinglePaths:
         self._changed()
         self._turn[stream] += 1
         turn = self._turn[stream]
-        self._at(since + self._timeouts[0], lambda now: self._try(stream, turn, since, 0, now))
+        self._await_timeout(stream, turn, 0, since)
+
+    def _await_timeout(self, stream: int, turn: int, retries: int, since: int) -> None:
+        """An ACK timeout begins, after so many retries."""
+        due = since + self._policy.timeout_after(retries)
+        self._at(due, lambda now: self._retry(stream, turn, retries + 1, now))
 
     def _go_on(self, stream: int) -> None:
         """The sender goes back, if that is of any use."""
@@ -89,15 +94,13 @@ class SinglePaths:
             self.waiting[stream] = False
             self._changed()
 
-    def _try(self, stream: int, turn: int, since: int, number: int, now: int) -> None:
-        """An ACK timeout has passed."""
+    def _retry(self, stream: int, turn: int, retries: int, now: int) -> None:
+        """An ACK timeout has passed; `retries` counts the one that is due."""
         if turn != self._turn[stream] or not self.waiting[stream]:
             return
-        self._go_on(stream)
-        if not self.waiting[stream]:
-            return
-        if number + 1 < len(self._timeouts):
-            again = since + self._timeouts[number + 1]
-            self._at(again, lambda time: self._try(stream, turn, since, number + 1, time))
-        else:
+        if not self._policy.allows(retries):
             self._failed(stream, now)
+            return
+        self._go_on(stream)
+        if self.waiting[stream]:
+            self._await_timeout(stream, turn, retries, now)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mrc_lab.scale.network import Booleans, Floats, Integers
+from mrc_lab.scale.latency import Latency
+from mrc_lab.scale.network import Booleans, Floats, Integers, Network
 from topologies.ideal_completion import PacketSizes
 
 SPRAYED = -1  # the plane of a stream that takes all, as MRC's do
@@ -74,26 +75,31 @@ class Streams:
 
     @classmethod
     def of(
-        cls, specs: Sequence[StreamSpec], sizes: PacketSizes, per_answer: int, round_trip: int, access: Floats
+        cls, specs: Sequence[StreamSpec], sizes: PacketSizes, per_answer: int, latency: Latency, network: Network
     ) -> Streams:
         """Streams whose packets have these `sizes`, one acknowledgement for `per_answer` bytes of payload or more.
 
-        A message is complete a `round_trip` (ns) after its last byte has left, and then another may follow it. `access`
-        are the rates of ports, by NIC and plane (b/s).
+        Once a message is complete another may follow it. A flow's queue pairs get out of step by themselves: some send
+        while others wait for acknowledgements.
         """
 
         def numbers(name: str) -> Integers:
             return np.array([getattr(spec, name) for spec in specs], dtype=np.int64)
 
         message, plane = numbers("message"), numbers("plane")
-        together = message * numbers("qps")  # a message of each queue pair
         packets = -(-message // sizes.mtu)
         known = {size: _on_line(sizes, size) for size in set(message.tolist())}
         payload = np.minimum(sizes.mtu, message)
         answers = np.maximum(1, -(-per_answer // payload))  # packets to an acknowledgement
         line = np.array([known[size] for size in message.tolist()]) / message
         source, destination = numbers("source"), numbers("destination")
-        ports = np.minimum(*(_port(access, nic, plane) for nic in (source, destination)))
+        access = network.access
+        rates = np.minimum(*(_port(access, nic, plane) for nic in (source, destination)))
+        common = ((access[source] > 0) & (access[destination] > 0)).sum(axis=1)
+        ports = np.where(plane < 0, np.maximum(common, 1), 1)
+        turns = -(-packets // ports)  # of all ports, until a message has left
+        takes = turns * message / packets * 8e9 * line * ports / rates
+        waits = latency.completions(network.rack[source] == network.rack[destination])
         return cls(
             source=source,
             destination=destination,
@@ -106,7 +112,7 @@ class Streams:
             packet=message / packets,
             line=line,
             answer=sizes.answer / (answers * message / packets),
-            most=together * numbers("outstanding") * 8e9 / (round_trip + together * 8e9 * line / ports),
+            most=message * numbers("qps") * numbers("outstanding") * 8e9 / (waits + takes),
         )
 
     def __len__(self) -> int:

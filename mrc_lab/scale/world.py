@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
 
 from mrc_host.config import TransportSettings
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import PathStates
@@ -31,7 +32,7 @@ class ScaleWorld:
     """A network with streams and faults.
 
     `ended` is called with streams that have sent all they had, and the time. `seed` is that of what is random.
-    `timeouts` are the ACK timeouts (ns) of RC in a row; `failed` is called with a stream that has had all of them.
+    `retries` is the policy of queue pairs of RC; `failed` is called with a stream that has no retries left.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class ScaleWorld:
         faults: FaultEngine,
         ended: Callable[[Integers, int], None],
         seed: int,
-        timeouts: Sequence[int] = (),
-        failed: Callable[[int, int], None] = lambda stream, now: None,
+        retries: RetryPolicy,
+        failed: Callable[[int, int], None],
     ) -> None:
         self.network, self.streams = network, streams
         self.now = 0
@@ -57,9 +58,7 @@ class ScaleWorld:
         self._stale = False
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
         self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed, seed)
-        self.single = SinglePaths(
-            network, streams, timeouts, settings.base_rtt, self.at, self.rates_changed, self._fail
-        )
+        self.single = SinglePaths(network, streams, retries, settings.base_rtt, self.at, self.rates_changed, self._fail)
         self._failed = failed
 
     # ---- events -----------------------------------------------------------------------------------------------------

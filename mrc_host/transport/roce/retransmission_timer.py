@@ -31,7 +31,7 @@ class RcRetransmissionTimer:
 
     def due(self) -> int:
         """When the ACK timeout passes."""
-        return self._since + (self.ack_timeout << self._policy.doublings(self.retries))
+        return self._since + self._policy.timeout_after(self.retries)
 
     def on_progress(self, now: int) -> None:
         """Packets were acknowledged."""

@@ -15,7 +15,18 @@ from mrc_common.declared.document import Value
 from mrc_lab.experiments.files.checks import tenant_places
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant
-from mrc_lab.experiments.files.workloads import Collective, Incast, Permutation, Ranks, Training, Workload, WriteBw
+from mrc_lab.experiments.files.workloads import (
+    ChakraReplay,
+    Collective,
+    GoalReplay,
+    Incast,
+    Permutation,
+    Ranks,
+    Replayed,
+    Training,
+    Workload,
+    WriteBw,
+)
 from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric, LinkKind
 from topologies.fault_entries import ALWAYS
@@ -23,7 +34,7 @@ from topologies.faults import kind_named
 from topologies.queues import QueueProfile
 
 TRANSPORTS: Final = ("mrc", "rc")
-WORKLOADS: Final = (WriteBw, Permutation, Incast, Collective, Training)
+WORKLOADS: Final = (WriteBw, Permutation, Incast, Collective, Training, GoalReplay, ChakraReplay)
 FAULTS: Final = ("link_down", "port_down", "power_off", "blackhole", "loss", "corruption", "rate", "flap")
 METRICS: Final = (
     "throughput", "algbw", "busbw", "completion_time", "fct", "retransmit_share", "fairness", "lost",
@@ -115,8 +126,8 @@ def _type_refusals(tenant: Tenant, place: Value) -> Iterator[tuple[Value, str]]:
     kind, where = tenant.transport.type, place.items().get("type", place)
     if kind not in TRANSPORTS:
         yield where, f"the scale backend runs {' and '.join(TRANSPORTS)} only, not {kind}"
-    if kind == "rc" and isinstance(tenant.workload, Ranks):
-        yield where, "the scale backend runs collectives and training over mrc only"
+    if kind == "rc" and isinstance(tenant.workload, Ranks | Replayed):
+        yield where, "the scale backend runs collectives, training and schedules over mrc only"
 
 
 def _transport_refusals(section: Value) -> Iterator[tuple[Value, str]]:

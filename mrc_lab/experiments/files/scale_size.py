@@ -16,7 +16,9 @@ from mrc_common.units import show_size, show_time
 from mrc_lab.experiments.files.fabric_part import FabricPart
 from mrc_lab.experiments.files.host_names import select_hosts
 from mrc_lab.experiments.files.model import Case, Tenant
-from mrc_lab.experiments.files.workloads import Ranks, Training
+from mrc_lab.experiments.files.workloads import Ranks, Replayed, Training
+from mrc_lab.workloads.schedules.messages import channel_sizes
+from mrc_lab.workloads.schedules.schedule import OperationKind
 from topologies.fabric import Fabric
 
 _PROCESS: Final = 100e6  # bytes of a process that has imported all
@@ -87,6 +89,8 @@ def _streams(tenant: Tenant, fabric: Fabric) -> int:
     if isinstance(load, Ranks):
         ranks = len(select_hosts(load.hosts, fabric))
         return ranks * (ranks - 1) if load.operation == "all_to_all" else ranks * (1 if load.clusters == 1 else 2)
+    if isinstance(load, Replayed):
+        return len(channel_sizes(load.source.schedule))
     return len(fabric.nics) * (1 if tenant.transport.type == "mrc" else tenant.transport.qps)
 
 
@@ -98,4 +102,6 @@ def _changes(case: Case) -> int:
         if isinstance(load, Ranks):
             count = load.steps * len(load.gradients) if isinstance(load, Training) else load.iterations
             operations += (load.warmup + count) * (1 if load.clusters == 1 else 3)  # phases
+        if isinstance(load, Replayed):  # each message begins or ends alone, perhaps
+            operations += 2 * sum(one.kind is OperationKind.SEND for one in load.source.schedule.operations)
     return 1 + 2 * len(times) + operations

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from mrc_lab.experiments.running.flows import plan
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.workloads.schedules.messages import channel_sizes
 from simulation.fault_limits import SIMULATION
-from topologies.fabric import Fabric
+from topologies.fabric import Fabric, LinkKind, Tier
 from topologies.faults import Fault
 from topologies.name_patterns import is_pattern
 
@@ -102,10 +103,14 @@ class FaultExtent:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """All that a case is about: the fabric's hosts and links, and what its workloads and faults chose of them."""
+    """All that a case is about: the fabric's hosts and links, and what its workloads and faults chose of them.
+
+    `links` are all of the fabric. `parts` counts those that can fail alone: ``t0_t1_links``, ``t1s``, ``nic_ports``.
+    """
 
     hosts: int
     links: int
+    parts: Mapping[str, int]
     tenants: tuple[TenantExtent, ...]
     faults: tuple[FaultExtent, ...]
 
@@ -125,9 +130,17 @@ class Extent:
         return {
             "hosts": self.hosts,
             "links": self.links,
+            "parts": dict(self.parts),
             "workloads": [dataclasses.asdict(tenant) for tenant in self.tenants],
             "faults": [fault.numbers() for fault in self.faults],
         }
+
+
+def _parts(fabric: Fabric) -> dict[str, int]:
+    """Links between T0s and T1s, T1s and ports of NICs, of all planes."""
+    kinds = Counter(link.kind for link in fabric.links)
+    t1s = sum(switch.tier is Tier.T1 for switch in fabric.switches)
+    return {"t0_t1_links": kinds[LinkKind.T0_T1], "t1s": t1s, "nic_ports": kinds[LinkKind.NIC_T0]}
 
 
 def extent_of(case: Case, fabric: Fabric, seed: int = 1) -> Extent:
@@ -135,6 +148,7 @@ def extent_of(case: Case, fabric: Fabric, seed: int = 1) -> Extent:
     return Extent(
         len(fabric.nics),
         len(fabric.links),
+        _parts(fabric),
         tuple(_tenant(tenant, fabric, seed, case.duration) for tenant in case.tenants),
         tuple(_faults(draw_case(case, seed).faults, fabric)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mrc_host.errors import MrcError
 from mrc_host.verbs.context import Context
@@ -16,9 +16,36 @@ from mrc_lab.experiments.files.workloads import Replayed
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, TaskRecord, flow_counters
-from mrc_lab.workloads.schedules.messages import MessageSettings, ScheduleMessages
-from mrc_lab.workloads.schedules.replay import NEVER, Replay
-from mrc_lab.workloads.schedules.schedule import OperationKind
+from mrc_lab.workloads.schedules.messages import ChannelKey, MessageSettings, ScheduleMessages
+from mrc_lab.workloads.schedules.progress import NEVER, ScheduleProgress
+from mrc_lab.workloads.schedules.replay import Replay
+from mrc_lab.workloads.schedules.schedule import OperationKind, Schedule
+
+
+def channel_flows(
+    schedule: Schedule, channels: Iterable[ChannelKey], hosts: Sequence[str], queue_pairs: int, mtu: int
+) -> list[FlowInfo]:
+    """A flow for each pair of ranks and number of queue (GOAL: nic) with messages."""
+    sent: dict[ChannelKey, list[int]] = {}
+    for one in schedule.operations:
+        if one.kind is OperationKind.SEND:
+            sent.setdefault(ChannelKey(one.rank, one.peer, one.queue), []).append(max(1, one.size))
+    infos = []
+    for key in channels:
+        ends = hosts[key.source], hosts[key.destination]
+        name = ">".join(ends) + (f"#nic{key.queue}" if key.queue else "")
+        payload = sum(sent[key]) / sum(-(-size // mtu) for size in sent[key])
+        infos.append(FlowInfo(name, *ends, queue_pairs, payload))
+    return infos
+
+
+def task_records(
+    schedule: Schedule, progress: ScheduleProgress, hosts: Sequence[str], begin: int
+) -> Iterator[TaskRecord]:
+    """Every operation of a schedule, with times from `begin` on."""
+    for one, began, ended in zip(schedule.operations, progress.began, progress.ended, strict=True):
+        started, done = (None if time == NEVER else time - begin for time in (began, ended))
+        yield TaskRecord(one, hosts[one.rank], started, done)
 
 
 class ReplayLoad:
@@ -49,19 +76,8 @@ class ReplayLoad:
 
     def infos(self) -> list[FlowInfo]:
         """A flow for each pair of ranks and number of queue (GOAL: nic) with messages."""
-        mtu = self._attributes.path_mtu
-        sent: dict[tuple[int, int, int], list[int]] = {}
-        for one in self._schedule.operations:
-            if one.kind is OperationKind.SEND:
-                sent.setdefault((one.rank, one.peer, one.queue), []).append(max(1, one.size))
-        infos = []
-        for key, channel in self._messages.channels.items():
-            sizes = sent[key.source, key.destination, key.queue]
-            ends = self._hosts[key.source], self._hosts[key.destination]
-            name = ">".join(ends) + (f"#nic{key.queue}" if key.queue else "")
-            payload = sum(sizes) / sum(-(-size // mtu) for size in sizes)
-            infos.append(FlowInfo(name, *ends, len(channel.pairs), payload))
-        return infos
+        mtu, pairs = self._attributes.path_mtu, self._messages.settings.queue_pairs
+        return channel_flows(self._schedule, self._messages.channels, self._hosts, pairs, mtu)
 
     def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
         """Every sending queue pair: flow number, host, pair."""
@@ -87,7 +103,7 @@ class ReplayLoad:
             self.errors.append(str(error))
             return
         self.operations.append(OperationRecord(began, self._backend.now(), self._schedule.sent_bytes(), True))
-        if unread := self._replay.unread():
+        if unread := self._replay.progress.unread():
             self.errors.append(unread)
 
     async def end(self, timeout_s: float) -> None:
@@ -95,11 +111,7 @@ class ReplayLoad:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
-            done = sum(time != NEVER for time in self._replay.ended)
-            self.errors.append(
-                f"only {done} of {len(self._schedule.operations)} operations were done when the time was over:"
-                f" {self._replay.waiting('there waited')}"
-            )
+            self.errors.append(self._replay.progress.in_time())
 
     def messages(self) -> list[MessageRecord]:
         """The schedule is recorded as one operation, and its own operations as tasks."""
@@ -107,9 +119,7 @@ class ReplayLoad:
 
     def tasks(self, begin: int) -> Iterator[TaskRecord]:
         """Every operation, with times from `begin` on."""
-        for one, began, ended in zip(self._schedule.operations, self._replay.began, self._replay.ended, strict=True):
-            started, done = (None if time == NEVER else time - begin for time in (began, ended))
-            yield TaskRecord(one, self._hosts[one.rank], started, done)
+        return task_records(self._schedule, self._replay.progress, self._hosts, begin)
 
     def wrong_bytes(self) -> tuple[int, int]:
         """Bytes that arrived wrong, and bytes compared."""

@@ -15,6 +15,7 @@ from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_p
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.extent import extent_of
+from mrc_lab.experiments.running.first_interrupt import first_interrupt
 from mrc_lab.experiments.running.kept_memory import kept_memory
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
@@ -42,6 +43,7 @@ def run_experiment(
     beside: Beside = lambda fabric: nullcontext(),
     notify: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda share: None,
+    keep_interrupted: bool = False,
 ) -> dict[str, Recording]:
     """Run every case and return the recordings by case.
 
@@ -49,7 +51,8 @@ def run_experiment(
     `switch`, `wire` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case
     gets a folder with the event traces of its NICs and the captures of the links `captures` (simulation only). Links
     and queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
-    `beside` returns for its name is entered.
+    `beside` returns for its name is entered. With `keep_interrupted` Ctrl-C on the scale backend ends the run, and
+    what has been recorded by then is returned, without the cases that had not begun.
     """
     experiment = draw_faults(experiment, seed)
     check(experiment, backend, captures)
@@ -57,7 +60,7 @@ def run_experiment(
         if trace is not None or measure_all:
             what = "no event traces" if trace is not None else "no page that plays the run"
             raise ExperimentError(f"the scale backend has no packets, so it has {what}", "Use --backend sim.")
-        return _run_states(experiment, seed, notify, progress)
+        return _run_states(experiment, seed, notify, progress, keep_interrupted)
     opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}
     extents = extents_of(experiment, seed)
@@ -80,16 +83,27 @@ def run_experiment(
 
 
 def _run_states(
-    experiment: Experiment, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]
+    experiment: Experiment,
+    seed: int,
+    notify: Callable[[str], None],
+    progress: Callable[[float], None],
+    keep_interrupted: bool,
 ) -> dict[str, Recording]:
     """Every case as states, without packets (docs/scale.md)."""
     from mrc_lab.experiments.running.scale_case import run_scale_case
 
     recordings: dict[str, Recording] = {}
-    for number, case in enumerate(experiment.cases, 1):
-        notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
-        partly = partial(_of_all, progress, number - 1, len(experiment.cases))
-        recordings[case.name] = run_scale_case(case, seed, notify, partly)
+    with first_interrupt() if keep_interrupted else nullcontext(lambda: False) as interrupted:
+        for number, case in enumerate(experiment.cases, 1):
+            notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
+            partly = partial(_of_all, progress, number - 1, len(experiment.cases))
+            try:
+                recordings[case.name] = run_scale_case(case, seed, notify, partly, interrupted)
+            except KeyboardInterrupt:
+                if not keep_interrupted or not recordings:
+                    raise
+            if interrupted():
+                break
     return recordings
 
 

@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrc_common.units import show_size
+from mrc_common.units import show_size, show_time
+from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import MAX_MEMORY
-from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.scale_size import SAMPLE, ScaleSize, too_large
 from mrc_lab.experiments.files.transport import attributes_given
-from mrc_lab.experiments.files.workloads import Ranks
+from mrc_lab.experiments.files.workloads import Ranks, Replayed
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.fitted_fabric import fitted_fabric
 from mrc_lab.experiments.running.recording import (
@@ -30,10 +31,12 @@ from mrc_lab.experiments.running.recording import (
     OperationRecord,
     PathRecord,
     Recording,
+    TaskRecord,
     TenantRecord,
 )
 from mrc_lab.experiments.running.run_case import flow_label, span
 from mrc_lab.experiments.running.scale_loads import FlowsLoad, LoadSetting, RanksLoad, ScaleLoad
+from mrc_lab.experiments.running.scale_schedule import ScheduleLoad
 from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
@@ -41,7 +44,7 @@ from mrc_lab.scale.path_states import MAX_CHANGES
 from mrc_lab.scale.streams import Streams, StreamSpec
 from mrc_lab.scale.world import ScaleWorld
 from simulation.fault_limits import SIMULATION
-from simulation.transport_timers import ack_timeouts, timing
+from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.addressing import path_ev
 from topologies.fabric import Fabric
@@ -54,11 +57,16 @@ _LEFT_OUT = "rates between changes, and no queues: dips of a few round trips at 
 
 
 def run_scale_case(
-    case: Case, seed: int, notify: Callable[[str], None], progress: Callable[[float], None]
+    case: Case,
+    seed: int,
+    notify: Callable[[str], None],
+    progress: Callable[[float], None],
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Recording:
     """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over.
 
-    `notify` is told first how large it is. ExperimentError if it would not fit into memory.
+    `notify` is told first how large it is. Once `interrupted`, the run ends, and an error of its recording says so.
+    ExperimentError if it would not fit into memory, KeyboardInterrupt if it is interrupted before it begins.
     """
     fabric = fitted_fabric(case)
     size = ScaleSize.of(case, fabric, len(FLOW_COUNTERS))
@@ -67,7 +75,10 @@ def run_scale_case(
     notify(f"{len(fabric.nics)} NICs: {size}")
     for warning in case_warnings(case, fabric, 1.0):
         notify(f"Warning: {warning}.")
-    return _CaseRun(case, fabric, seed, progress).record()
+    run = _CaseRun(case, fabric, seed, progress, interrupted)
+    if interrupted():
+        raise KeyboardInterrupt
+    return run.record()
 
 
 def _check_series(flows: int, case: Case) -> None:
@@ -82,9 +93,23 @@ def _check_series(flows: int, case: Case) -> None:
         )
 
 
+def _load(tenant: Tenant, setting: LoadSetting) -> ScaleLoad:
+    if isinstance(tenant.workload, Ranks):
+        return RanksLoad(tenant, setting)
+    return (ScheduleLoad if isinstance(tenant.workload, Replayed) else FlowsLoad)(tenant, setting)
+
+
 class _CaseRun:
-    def __init__(self, case: Case, fabric: Fabric, seed: int, progress: Callable[[float], None]) -> None:
-        self._case, self._fabric, self._progress = case, fabric, progress
+    def __init__(
+        self,
+        case: Case,
+        fabric: Fabric,
+        seed: int,
+        progress: Callable[[float], None],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._case, self._fabric, self._progress, self._interrupted = case, fabric, progress, interrupted
+        self._cut_short = False
         transport = case.tenants[0].transport  # all have the same
         mtu = replace(QpAttributes(), **attributes_given(case.tenants[0])).path_mtu
         self._sizes = PacketSizes.of(transport.kind, mtu, fabric)
@@ -97,7 +122,7 @@ class _CaseRun:
         flows = groups = 0
         for tenant in case.tenants:
             setting = LoadSetting(network, latency, mtu, case.duration, tenant_seed(seed, tenant))
-            load = (RanksLoad if isinstance(tenant.workload, Ranks) else FlowsLoad)(tenant, setting)
+            load = _load(tenant, setting)
             self._loads.append(load)
             self._firsts.append(len(specs))
             self._flows.append(flows)
@@ -106,7 +131,7 @@ class _CaseRun:
             groups = 1 + max((one.group for one in specs), default=-1)
         _check_series(flows, case)
         settings = fabric.settings.transport
-        streams = Streams.of(specs, self._sizes, settings.sack_threshold, settings.base_rtt, network.access)
+        streams = Streams.of(specs, self._sizes, settings.sack_threshold, latency, network)
         engine = FaultEngine(fabric, SIMULATION, seed=f"{seed} ")
         for planned in case.faults:
             until = None if planned.until is None else planned.until - planned.at
@@ -114,17 +139,18 @@ class _CaseRun:
         for record in engine.registry:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
-        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, self._timeouts(), self._failed)
+        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, self._retries(), self._failed)
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []
 
-    def _timeouts(self) -> tuple[int, ...]:
-        """The ACK timeouts of queue pairs, as `simulation.world` fits them."""
+    def _retries(self) -> RetryPolicy:
+        """The retries of queue pairs, with an ACK timeout as `simulation.world` fits it."""
         case, fabric = self._case, self._fabric
         queues = default_queues(fabric)
         fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets).attributes()
-        return ack_timeouts(replace(fitted, **attributes_given(case.tenants[0])), fabric.settings.transport)
+        attributes = replace(fitted, **attributes_given(case.tenants[0]))
+        return RetryPolicy.with_attributes(attributes, fabric.settings.transport)
 
     def _failed(self, stream: int, now: int) -> None:
         for load, first in zip(self._loads, self._firsts, strict=True):
@@ -132,23 +158,24 @@ class _CaseRun:
                 load.failed(stream - first, now)
 
     def record(self) -> Recording:
-        """Run to the end of the duration, or of all loads."""
+        """Run to the end of the duration, or of all loads, or until the user interrupts it."""
         world, case = self._world, self._case
         world.faults_changed()
         for load, first in zip(self._loads, self._firsts, strict=True):
             load.begin(world, first)
         self._sample()
-        while self._times[-1] < case.duration and any(load.ended_at is None for load in self._loads):
+        while self._times[-1] < case.duration and not self._is_over():
             edge = min(len(self._times) * case.measure.bin, case.duration)
-            world.run(edge, self._advanced, self._all_over)
+            world.run(edge, self._advanced, self._is_over)
             self._sample()
             self._progress(world.now / case.duration)
+        self._cut_short = self._interrupted()
         for load in self._loads:
             load.finish(world.now)
         return self._recording()
 
-    def _all_over(self) -> bool:
-        return all(load.ended_at is not None for load in self._loads)
+    def _is_over(self) -> bool:
+        return self._interrupted() or all(load.ended_at is not None for load in self._loads)
 
     def _advanced(self, before: Floats, since: int, now: int) -> None:
         for load, first in zip(self._loads, self._firsts, strict=True):
@@ -179,6 +206,7 @@ class _CaseRun:
         messages: list[MessageRecord] = []
         operations: list[OperationRecord] = []
         sized: list[FlowRecord] = []
+        tasks: list[TaskRecord] = []
         infos = []
         tenants = []
         for number, (tenant, load, first, flow) in enumerate(
@@ -189,6 +217,7 @@ class _CaseRun:
             messages += [replace(one, flow=one.flow + flow) for one in load.messages if one.time <= world.now]
             operations += [replace(one, tenant=number) for one in load.operations]
             sized += [replace(one, flow=one.flow + flow) for one in load.flow_records(ideal, streams.repeated[mine])]
+            tasks += [replace(one, tenant=number) for one in load.tasks()]
             out_of_use = round(float((bad[mine] * streams.qps[mine]).sum()))
             errors, start = tuple(load.errors), tenant.workload.start
             tenants.append(TenantRecord(tenant.name, start, load.ended_at, out_of_use, errors, 0, 0))
@@ -208,7 +237,7 @@ class _CaseRun:
             bad_paths=sum(tenant.bad_paths for tenant in tenants),
             trimmed={},
             drops={},
-            errors=tuple(error for tenant in tenants for error in tenant.errors),
+            errors=(*self._interruption(), *(error for tenant in tenants for error in tenant.errors)),
             wrong_bytes=0,
             checked_bytes=0,
             nic_bps=round(float(world.network.access[0].sum())),
@@ -219,8 +248,15 @@ class _CaseRun:
                 *self._left_out(),
             ),
             tenants=tuple(tenants),
+            tasks=tuple(tasks),
             flow_records=tuple(sized),
+            interrupted=self._cut_short,
         )
+
+    def _interruption(self) -> Iterator[str]:
+        if self._cut_short:
+            over, whole = show_time(self._world.now), show_time(self._case.duration)
+            yield f"interrupted after {over} of {whole}"
 
     def _left_out(self) -> Iterator[str]:
         if len(self._world.paths.changes) >= MAX_CHANGES:

@@ -22,7 +22,7 @@ from mrc_lab.experiments.running.collective_data import ITEM
 from mrc_lab.experiments.running.collective_load import channels, ordered_hosts
 from mrc_lab.experiments.running.computing import ComputingTimes
 from mrc_lab.experiments.running.flows import FlowPlan, plan, source_ports_of
-from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord
+from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord, TaskRecord
 from mrc_lab.scale.collective_phases import rank_streams
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Network
@@ -78,6 +78,9 @@ class ScaleLoad(Protocol):
     def flow_records(self, ideal: IdealCompletion, repeated: Floats) -> list[FlowRecord]:
         """The flows that have a size."""
 
+    def tasks(self) -> list[TaskRecord]:
+        """Operations of a schedule."""
+
 
 class FlowsLoad:
     """Flows of writes: every queue pair keeps `outstanding` of them under way."""
@@ -107,7 +110,9 @@ class FlowsLoad:
             )
         self._of = np.array([spec.flow for spec in self.specs], dtype=np.int64)
         self._size = np.array([spec.message * spec.qps for spec in self.specs], dtype=float)
-        self._tail = np.array([self._tail_of(spec) for spec in self.specs], dtype=float)
+        pairs = np.array([(spec.source, spec.destination) for spec in self.specs], dtype=np.int64).reshape(-1, 2)
+        near, far = setting.network.rack[pairs.T]
+        self._tail = setting.latency.completions(near == far)
         self._done = np.zeros(len(self.specs), dtype=np.int64)  # rounds of messages, one a queue pair
         self._posted: list[list[int]] = [[] for _ in self.specs]  # when those under way were
         self._open = len(self.specs)
@@ -145,10 +150,6 @@ class FlowsLoad:
             by_time = rates[spec.source] * self._setting.duration / 8e9 / spec.message
             found += by_time if planned.messages is None else min(by_time, planned.messages)
         return found
-
-    def _tail_of(self, spec: StreamSpec) -> int:
-        rack = self._setting.network.rack
-        return self._setting.latency.completion[int(rack[spec.source] == rack[spec.destination])]
 
     def begin(self, world: ScaleWorld, first: int) -> None:
         """Begin every flow at its time."""
@@ -190,11 +191,14 @@ class FlowsLoad:
 
     def stream_ended(self, streams: Sequence[int], now: int) -> None:
         """A flow with a total has sent it."""
-        self._open -= len(streams)
+        self._stopped(len(streams), now + max(int(self._tail[stream]) for stream in streams))
+
+    def _stopped(self, streams: int, when: int) -> None:
+        """Some streams send nothing any more, from `when` on."""
+        self._open -= streams
         if not self._open:
-            last = max(int(self._tail[stream]) for stream in streams)
             assert self._world is not None
-            self._world.at(now + last, self._over)
+            self._world.at(when, self._over)
 
     def _over(self, now: int) -> None:
         self.ended_at = now
@@ -202,6 +206,7 @@ class FlowsLoad:
     def failed(self, stream: int, now: int) -> None:
         """A queue pair had no answer for all of its retries."""
         self.errors.append(f"{self.infos[self.specs[stream].flow].name}: nothing was acknowledged after all retries")
+        self._stopped(1, now)
 
     def finish(self, now: int) -> None:
         """Nothing is left to do."""
@@ -227,6 +232,10 @@ class FlowsLoad:
             takes = ideal.of(info.source, info.destination, size)
             found.append(FlowRecord(flow, flow, size, began, ended, takes, again))
         return found
+
+    def tasks(self) -> list[TaskRecord]:
+        """None."""
+        return []
 
 
 class RanksLoad:
@@ -391,5 +400,9 @@ class RanksLoad:
             self.errors.append(f"only {done} of {self._count} {what} were done when the time was over")
 
     def flow_records(self, ideal: IdealCompletion, repeated: Floats) -> list[FlowRecord]:
+        """None."""
+        return []
+
+    def tasks(self) -> list[TaskRecord]:
         """None."""
         return []

@@ -100,7 +100,7 @@ class ScheduleMessages:
         seed: int,
     ) -> None:
         self._operations = schedule.operations
-        self._settings = settings
+        self.settings = settings
         self._contexts = contexts
         self._channels: dict[ChannelKey, RankChannel] = {}
         self._readers: list[asyncio.Future[None]] = []
@@ -118,7 +118,7 @@ class ScheduleMessages:
         return self._channels
 
     def _make(self, sizes: Mapping[ChannelKey, int], attributes: Callable[[Context], QpAttributes], seed: int) -> None:
-        settings = self._settings
+        settings = self.settings
         ends: defaultdict[int, int] = defaultdict(int)
         largest: defaultdict[int, int] = defaultdict(int)
         for key, size in sizes.items():

@@ -10,6 +10,7 @@ def test_retries_are_linear_first_and_then_double_up_to_a_limit() -> None:
     policy = RetryPolicy(4, 7, 2, 3)
     assert [policy.doublings(retries) for retries in range(9)] == [0, 0, 0, 1, 2, 3, 3, 3, 3]
     assert policy.ack_timeout == 16_384
+    assert [policy.timeout_after(retries) for retries in (2, 3, 9)] == [16_384, 2 * 16_384, 8 * 16_384]
     assert policy.longest() == 8 * 16_384
 
 

@@ -21,6 +21,7 @@ SECOND = 10**9
 LINK: Mapping[str, Any] = {"kind": "link_down", "links": ["t0-0:t1-3@p1"]}
 T1: Mapping[str, Any] = {"kind": "blackhole", "links": ["t0-0:t1-3@p1", "t0-1:t1-3@p1"]}
 PORT: Mapping[str, Any] = {"kind": "port_down", "links": ["h1@p0"]}
+PARTS: Mapping[str, int] = {"links": 100, "t1s": 16, "nic_ports": 80}
 RATES = ["--set", "links.rate=60/h", "--set", "links.down=6s"]
 
 
@@ -39,7 +40,7 @@ def result(
     """A result whose slowest flow has these rates in bins of a second; the other flows are twice as fast."""
     case = {
         "transport": {"type": transport},
-        "extent": {"links": 100},
+        "extent": {"links": 200, "parts": {"t0_t1_links": 100, "t1s": 16, "nic_ports": 100}},
         "flows": {flow: {} for flow in flows},
         "faults": list(faults),
         "end_ns": len(rates) * SECOND,
@@ -62,7 +63,7 @@ def test_drops_are_those_of_the_slowest_flow_in_bins_within_one_fault(tmp_path: 
     rates = [100, 90, 80, 100, 50, 50, 100, 1, 25, 1, 100, 0]  # bins in which a fault begins or ends do not count
     (job,) = read_results(result(tmp_path / "r", rates, faults), ["links", "t1s", "nic_ports"])
     assert job.drops == {"links": (0.15, 1.0), "t1s": (0.5,), "nic_ports": (0.75,)}
-    assert (job.gpus, job.links, job.transport) == (2, 100, "mrc")
+    assert (job.gpus, job.parts, job.transport) == (2, {"links": 100, "t1s": 16, "nic_ports": 100}, "mrc")
 
 
 def test_bins_with_several_faults_and_faults_of_the_whole_run_say_nothing(tmp_path: Path):
@@ -88,7 +89,7 @@ def test_steps_count_from_the_end_of_the_one_before(tmp_path: Path):
 
 
 def test_a_month_of_two_kinds_is_as_slow_as_the_worse_of_what_is_down():
-    job = JobResult("only", "mrc", 10, 100, {"links": (0.1,), "t1s": (0.5,)})
+    job = JobResult("only", "mrc", 10, PARTS, {"links": (0.1,), "t1s": (0.5,)})
     lost = month_lost(job, FailureRates(links=FailureRate(0.1, 2 * SECOND), t1s=FailureRate(0.01, 10 * SECOND)))
     t1_down, any_down = 1 - math.exp(-0.1), 1 - math.exp(-0.3)
     assert lost.gpu_hours == 7200
@@ -101,7 +102,7 @@ def test_a_month_is_that_of_failures_drawn_at_random():
     print("seed", SEED)
     drops = {"links": (0.0, 0.0, 0.2, 1.0), "t1s": (0.1, 0.5), "nic_ports": (0.3,)}
     rates = FailureRates(FailureRate(0.4, SECOND), FailureRate(0.2, SECOND), FailureRate(0.3, SECOND))
-    lost = month_lost(JobResult("only", "rc", 1, 100, drops), rates)
+    lost = month_lost(JobResult("only", "rc", 1, PARTS, drops), rates)
     chance, seconds = np.random.default_rng(SEED), 100_000
     worst = np.zeros(seconds)
     for kind, rate in rates.given():
@@ -112,7 +113,7 @@ def test_a_month_is_that_of_failures_drawn_at_random():
 
 @pytest.mark.parametrize("often", [1e-9, 1.0, 9.9])
 def test_no_job_loses_more_than_the_month(often: float):
-    job = JobResult("only", "rc", 10, 100, dict.fromkeys(("links", "t1s", "nic_ports"), (1.0,)))
+    job = JobResult("only", "rc", 10, dict.fromkeys(PARTS, 100), dict.fromkeys(PARTS, (1.0,)))
     rate = FailureRate(often, 10 * SECOND)
     lost = month_lost(job, FailureRates(rate, rate, rate))
     assert 0 < lost.lost <= lost.gpu_hours
@@ -120,15 +121,17 @@ def test_no_job_loses_more_than_the_month(often: float):
 
 
 def test_failures_that_cost_nothing_lose_nothing():
-    job = JobResult("only", "mrc", 10, 100, {"links": (0.0, 0.0)})
+    job = JobResult("only", "mrc", 10, PARTS, {"links": (0.0, 0.0)})
     lost = month_lost(job, FailureRates(links=FailureRate(1.0, SECOND)))
     assert (lost.lost, dict(lost.by_kind)) == (0.0, {"links": 0.0})
 
 
-def test_more_parts_down_at_once_than_there_are_is_refused():
-    job = JobResult("only", "mrc", 10, 100, {"links": (0.1,)})
-    with pytest.raises(ExperimentError, match="links: 101 would be down at one time, but the fabric has 100 links"):
-        month_lost(job, FailureRates(links=FailureRate(1.0, 101 * SECOND)))
+@pytest.mark.parametrize(("kind", "parts"), PARTS.items())
+def test_more_parts_down_at_once_than_there_are_of_a_kind_are_refused(kind: str, parts: int):
+    job = JobResult("only", "mrc", 10, PARTS, {kind: (0.1,)})
+    month_lost(job, FailureRates(**{kind: FailureRate(1.0, parts * SECOND)}))
+    with pytest.raises(ExperimentError, match=f"{kind}: {parts + 1} would be down at one time, but .* has {parts}$"):
+        month_lost(job, FailureRates(**{kind: FailureRate(1.0, (parts + 1) * SECOND)}))
 
 
 FAULTS = [fault(LINK, 1, 3)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_lab.scale.detection import Detection
+from mrc_lab.scale.detection import Detection, first_use
 from tests.seeds import SEED
 
 TRIP = 10_000
@@ -14,34 +14,54 @@ def detection(**settings) -> Detection:
     return Detection.of(TransportSettings(base_rtt=TRIP, **settings))
 
 
+def rates(per_path: float, per_stream: float) -> tuple[np.ndarray, ...]:
+    return np.array([per_path]), np.array([per_stream]), np.array([4096.0])
+
+
 def test_a_path_of_many_packets_is_found_out_after_a_round_trip_and_the_reorder_window():
-    often = np.array([1e9])  # packets a second: the next one is no wait
-    (time,) = detection().time(often, often * 100, np.array([4096.0]))
+    (time,) = detection().time(*rates(1e9, 1e11))  # the next packet is no wait
     assert time == pytest.approx(TRIP * 1.25, rel=1e-3)
 
 
-def test_a_path_that_is_seldom_used_is_found_out_by_its_plane():
-    (time,) = detection().time(np.array([1e3]), np.array([1e9]), np.array([4096.0]))
-    assert time == pytest.approx(2 * TRIP, rel=1e-3)
+def test_a_path_that_is_not_used_again_is_found_out_by_its_plane():
+    (time,) = detection().time(*rates(1e3, 1e9))
+    assert time == pytest.approx(TRIP * 1.25, rel=1e-3)
+    assert detection().packets(*rates(1e3, 1e9)) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_packet_that_follows_delays_it_by_up_to_a_round_trip():
+    (time,) = detection().time(*rates(1.3e5, 1e9))  # within a round trip and a half at most
+    assert 1.8 * TRIP < time < 2 * TRIP
 
 
 def test_a_wider_reorder_window_takes_longer():
-    often = np.array([1e8])
-    narrow, wide = (detection(reorder_fraction=part).time(often, often, np.array([4096.0])) for part in (25, 50))
-    assert wide - narrow == pytest.approx(TRIP / 4, rel=1e-3)
+    narrow, wide = (detection(reorder_fraction=part).time(*rates(1e8, 1e8)) for part in (25, 50))
+    assert wide - narrow == pytest.approx(TRIP / 4, rel=1e-2)
 
 
-def test_the_first_packet_is_lost_and_those_that_follow_it():
-    assert Detection.packets(np.array([1e6]), np.array([10_000.0]))[0] == 10.5
+def test_a_stream_without_packets_has_finite_times():
+    assert np.isfinite(detection().time(*rates(0, 0))).all()
+    assert detection().packets(*rates(0, 0)) == [1]
 
 
-@pytest.mark.parametrize("turns", [0.25, 0.75, 1.5, 4.0])
-def test_losses_are_those_of_one_packet_in_each_turn_at_any_time(turns: float):
+@pytest.mark.parametrize("turn", [TRIP / 8, TRIP / 2, TRIP, 1.5 * TRIP, 2 * TRIP, 5 * TRIP])
+@pytest.mark.parametrize("wait", [0.1, 0.5])  # for the next SACK, of a round trip
+def test_losses_are_those_of_one_packet_in_each_turn_at_any_time(turn: float, wait: float):
     print("seed", SEED)
     chance = np.random.default_rng(SEED)
-    first = chance.random(200_000)
-    later = np.arange(1, 7)[:, None] + chance.random((6, len(first)))
-    lost = 1 + (later < first + turns).sum(axis=0)
-    error = float(lost.std()) / np.sqrt(len(first))
-    (expected,) = Detection.packets(np.array([1e6]), np.array([turns * 1000]))
-    assert abs(float(lost.mean()) - expected) < 5 * error + 1e-9
+    first = chance.random(100_000)
+    sent = (np.arange(1, 20)[:, None] + chance.random((19, len(first))) - first) * turn  # after the first one lost
+    window, known = TRIP / 4, TRIP * (1 + wait)
+    unused = sent[0] > known + window
+    lasts = known + np.where(unused, window, np.minimum(sent[0] + window, TRIP))
+    lost = 1 + (sent < lasts).sum(axis=0)
+    sending = rates(1e9 / turn, 1e9 * 8 / (2 * wait * TRIP))  # eight packets have an answer
+    assert detection().time(*sending) == pytest.approx([lasts.mean()], rel=0.01)
+    assert detection().packets(*sending) == pytest.approx([lost.mean()], rel=0.04)
+
+
+def test_a_path_is_used_first_after_the_mean_residual_time():
+    print("seed", SEED)
+    sent = np.arange(100_000) + np.random.default_rng(SEED).random(100_000)
+    gaps = np.diff(sent)
+    assert first_use(np.array([1e9]))[0] == pytest.approx((gaps**2).mean() / (2 * gaps.mean()), rel=0.02)

@@ -17,6 +17,14 @@ def lines(workload, **parts):
     return list(extent_of(case, build_fabric(case.fabric)).lines())
 
 
+def test_parts_are_counted_over_all_planes_and_by_kind():
+    fabric = "{hosts: 16, planes: 2, t0: 4, t1: 2, t2: 2, pods: 2, rate: 100G}"  # T0s and T1s of each pod
+    case = case_of("{kind: permutation}", fabric=fabric)
+    found = extent_of(case, build_fabric(case.fabric))
+    assert found.parts == {"t0_t1_links": 2 * 8 * 2, "t1s": 2 * 4, "nic_ports": 2 * 16}
+    assert found.links > 32 + 32  # and those of T2s
+
+
 @pytest.mark.parametrize(
     ("workload", "line"),
     [

@@ -12,7 +12,8 @@ from mrc_host.verbs_types import QpAttributes
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.schedules.goal import parse_goal
 from mrc_lab.workloads.schedules.messages import MessageSettings, ScheduleMessages
-from mrc_lab.workloads.schedules.replay import NEVER, Replay
+from mrc_lab.workloads.schedules.progress import NEVER, ScheduleProgress
+from mrc_lab.workloads.schedules.replay import Replay
 from mrc_lab.workloads.schedules.schedule import ANY, Operation, OperationKind, Schedule, check
 from simulation.world import SimulatedWorld
 from tests.mrc_lab.workloads.schedules.test_goal import program
@@ -24,7 +25,7 @@ HOSTS = 4
 
 def replay(
     schedule: Schedule, settings: MessageSettings | None = None, seed: int = 1
-) -> tuple[Replay, ScheduleMessages]:
+) -> tuple[ScheduleProgress, ScheduleMessages]:
     """Run a schedule to its end on four hosts."""
     with SimulatedWorld(multi_plane_clos(planes=2, t0=2, t1=2, hosts=HOSTS), seed=seed, rate=100_000_000_000) as world:
         contexts = [world.open(f"h{rank + 1}") for rank in range(schedule.ranks)]
@@ -32,7 +33,7 @@ def replay(
         messages = ScheduleMessages(schedule, settings or MessageSettings(), contexts, lambda context: attributes, seed)
         run = Replay(schedule, messages, lambda: world.now)
         world.run(run.run())
-        return run, messages
+        return run.progress, messages
 
 
 def random_schedule(rng: random.Random, wildcards: bool) -> Schedule:

@@ -1,0 +1,201 @@
+"""A scenario by its seed: fabric, workload, transport, a fault and its times, as an experiment file.
+
+What docs/scale.md says is left out is not drawn: uplinks that are full or just enough, ports with few packets in a
+round trip, flows that wait for their messages, random losses, collectives whose segments take less time than a chunk
+needs to the next rank, faults in the middle of a collective operation.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Final
+
+from topologies.addressing import path_ev
+from topologies.fabric_checks import MAX_RATE_BPS
+from topologies.parts import Tier
+from topologies.up_down import FabricPath
+
+_WARM: Final = 100  # us, in which windows and queues find their size
+_DIP: Final = 150  # us after a change, which rates between changes leave out
+_STEADY: Final = 100  # us of every span in which rates are compared
+_BIN: Final = 10  # us
+_ALONE: Final = 0.10
+_QUEUES: Final = 0.20  # where all hosts send, whose queues lengthen the round trip (docs/scale.md)
+_PORTS: Final = ((2, 50), (2, 100), (2, 200), (4, 50), (4, 100), (8, 50))  # planes, and Gb/s of a port
+_MIN_UPLINK: Final = 50  # Gb/s: less has too few packets in a round trip
+_MAX_UPLINK: Final = MAX_RATE_BPS // 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """An experiment file and what of it is compared.
+
+    `steady` are spans (ns) in which rates are. `dead` are the entropy values of paths over uplinks that lose
+    everything, of which all that use them must know at the end. `losses` is by which share packets lost may differ; 0:
+    they are not compared.
+    """
+
+    seed: int
+    text: str
+    steady: tuple[tuple[int, int], ...] = ()
+    dead: frozenset[int] = frozenset()
+    losses: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fabric:
+    hosts: int
+    planes: int
+    racks: int
+    t1s: int
+    rate: int  # Gb/s
+    uplink: int
+
+    def text(self) -> str:
+        return (
+            f"fabric: {{hosts: {self.hosts}, planes: {self.planes}, t0: {self.racks}, t1: {self.t1s}, "
+            f"rate: {self.rate}G, uplink_rate: {self.uplink}G}}\n"
+        )
+
+
+def draw(seed: int, hosts: int | None = None) -> Scenario:
+    """The scenario of a seed, with so many hosts or, if not given, 16 to 64."""
+    chance = random.Random(f"scale comparison {seed}")
+    size = chance.choice((16, 32, 48, 64))
+    fabric = _fabric(chance, hosts or size)
+    kind = chance.choice((_flows, _flows, _flows, _collective, _training, _single_paths))
+    return kind(chance, seed, fabric)
+
+
+def _fabric(chance: random.Random, hosts: int) -> _Fabric:
+    while True:
+        racks = chance.choice([count for count in (4, 8, 16) if hosts // count >= 2])
+        t1s, (planes, rate) = chance.choice((4, 8, 16)), chance.choice(_PORTS)
+        most = hosts // racks * rate
+        uplink = chance.choice((2, 3)) * most // t1s
+        if _MIN_UPLINK <= uplink <= _MAX_UPLINK:
+            return _Fabric(hosts, planes, racks, t1s, rate, uplink)
+
+
+def _flows(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
+    """Flows between pairs of hosts, with a fault in the middle of which they may know."""
+    pairs = chance.choice(("permutation", "permutation", "some"))
+    if pairs == "permutation":
+        work = "kind: permutation"
+    else:
+        names = [f"h{number + 1}" for number in chance.sample(range(fabric.hosts), 2 * chance.randint(2, 6))]
+        listed = ", ".join(f"{near}>{far}" for near, far in zip(names[::2], names[1::2], strict=True))
+        work = f"kind: write_bw, pairs: [{listed}]"
+    qps = chance.choice((1, 1, 2, 4))
+    transport = f"transport: {{qps: {qps}}}\n" if qps > 1 else ""
+    fault, dead, until = _fault(chance, fabric)
+    at = _WARM + _STEADY
+    spans = [(_WARM, at)]
+    ends = at + _DIP + _STEADY
+    timing = f", at: {at}us" if fault else ""
+    if until:
+        timing += f", until: {ends}us"
+    spans.append((at + _DIP, ends))
+    text = (
+        f"{fabric.text()}{transport}workload: {{{work}, message: 256K, outstanding: {32 // qps}}}\n"
+        f"duration: {ends}us\nmeasure: {{bin: {_BIN}us, links: no}}\n"
+    )
+    if fault:
+        text += f"faults: [{{{fault}{timing}}}]\n"
+    return Scenario(
+        seed,
+        text,
+        tuple((begin * 1000, end * 1000) for begin, end in (spans if fault else [(_WARM, ends)])),
+        frozenset(dead),
+        0.0 if not dead else _QUEUES if pairs == "permutation" else _ALONE,
+    )
+
+
+def _fault(chance: random.Random, fabric: _Fabric) -> tuple[str, list[int], bool]:
+    """A fault without its times, the entropy values that are dead, and whether it ends with the run."""
+    plane, t1 = chance.randrange(fabric.planes), chance.randrange(fabric.t1s)
+    kind = chance.choice(("none", "cut", "cuts", "silent", "power", "port", "rate"))
+    if kind == "cut":
+        return f"kind: link_down, link: 't0-{chance.randrange(fabric.racks)}:t1-{t1}@p{plane}'", [_ev(plane, t1)], False
+    if kind == "cuts":
+        t1s = sorted(chance.sample(range(fabric.t1s), 2))
+        racks = chance.randint(1, fabric.racks - 1)
+        links = f"t0-[0-{racks}]:t1-[{t1s[0]},{t1s[1]}]@p{plane}"
+        return f"kind: link_down, link: '{links}'", [_ev(plane, number) for number in t1s], False
+    if kind in ("silent", "power"):
+        name = "blackhole" if kind == "silent" else "power_off"
+        return f"kind: {name}, switch: 't1-{t1}@p{plane}'", [_ev(plane, t1)], False
+    if kind == "port":
+        return f"kind: link_down, link: 'h{chance.randint(1, fabric.hosts)}@p{plane}'", [], True
+    if kind == "rate":
+        link = f"h{chance.randint(1, fabric.hosts)}@p{plane}"
+        return f"kind: rate, link: '{link}', rate: {fabric.rate // 2}G", [], True
+    return "", [], False
+
+
+def _ev(plane: int, t1: int) -> int:
+    return path_ev(FabricPath(plane, Tier.T1, t1))
+
+
+def _ranks(chance: random.Random, fabric: _Fabric) -> tuple[list[int], str]:
+    """Numbers of hosts in a row that are ranks, and their pattern."""
+    count = chance.choice([count for count in (4, 8, 16) if count <= fabric.hosts // 2])
+    first = chance.randint(1, fabric.hosts - count + 1)
+    return list(range(first, first + count)), f"h[{first}-{first + count - 1}]"
+
+
+def _dead_at_start(chance: random.Random, fabric: _Fabric) -> tuple[int, str]:
+    """How many operations it takes until all ranks know of a fault, and the fault, if any."""
+    if chance.random() < 0.5:
+        return 0, ""
+    plane, t1 = chance.randrange(fabric.planes), chance.randrange(fabric.t1s)
+    return 3, f"faults: [{{kind: blackhole, switch: 't1-{t1}@p{plane}', at: 0ns}}]\n"
+
+
+def _collective(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
+    """Operations whose segments take long enough that chunks do not wait."""
+    ranks, hosts = _ranks(chance, fabric)
+    operation = chance.choice(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
+    size = len(ranks) * fabric.planes * fabric.rate * chance.choice((2, 3)) // 400  # MB
+    warmup, faults = _dead_at_start(chance, fabric)
+    text = (
+        f"{fabric.text()}workload: {{kind: collective, operation: {operation}, bytes: {size}M, hosts: ['{hosts}'], "
+        f"slots: 16, warmup: {warmup}}}\nduration: 20ms\nmeasure: {{links: no}}\n{faults}"
+    )
+    return Scenario(seed, text)
+
+
+def _training(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
+    """Steps of computing and all-reduce, with a straggler."""
+    ranks, hosts = _ranks(chance, fabric)
+    size = max(1, len(ranks) * fabric.planes * fabric.rate // 600)  # MB
+    warmup, faults = _dead_at_start(chance, fabric)
+    late = f"stragglers: [{{hosts: h{chance.choice(ranks)}, slowdown: {chance.choice((1, 1.5, 2))}}}]"
+    text = (
+        f"{fabric.text()}workload: {{kind: training, gradients: [{size}M, {size}M], steps: 1, warmup: {warmup}, "
+        f"compute: {chance.choice((100, 200, 400))}us, jitter: {chance.choice((0, 10))}%, "
+        f"hosts: ['{hosts}'], {late}, slots: 16, overlap: {chance.choice(('yes', 'no'))}}}\n"
+        f"duration: 20ms\nmeasure: {{links: no}}\n{faults}"
+    )
+    return Scenario(seed, text)
+
+
+def _single_paths(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
+    """Flows of RC, each with an uplink of its own in its rack, to the hosts of the next rack.
+
+    The uplinks of acknowledgements are drawn otherwise in either backend, so that only ports of NICs fail.
+    """
+    fabric = replace(fabric, planes=1, uplink=max(fabric.uplink, 2 * fabric.rate))  # for data and acknowledgements
+    in_rack = fabric.hosts // fabric.racks
+    uplinks = [[number % in_rack % fabric.t1s] for number in range(fabric.hosts)]
+    at, ends = _WARM + _STEADY, _WARM + 2 * _STEADY + _DIP
+    port = chance.random() < 0.5
+    text = (
+        f"{fabric.text()}transport: {{type: rc}}\n"
+        f"workload: {{kind: permutation, shift: {in_rack}, message: 256K, outstanding: 8, uplinks: {uplinks}}}\n"
+        f"duration: {ends}us\nmeasure: {{bin: {_BIN}us, links: no}}\n"
+    )
+    if port:
+        text += f"faults: [{{kind: link_down, link: 'h{chance.randint(1, fabric.hosts)}@p0', at: {at}us}}]\n"
+    return Scenario(seed, text, ((_WARM * 1000, at * 1000), ((at + _DIP) * 1000, ends * 1000)))
