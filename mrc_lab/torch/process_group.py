@@ -346,7 +346,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         links = self._links
         if links.failure_kind is None:
             return None
-        return dist.DistBackendError(f"{self!r} has failed: {links.failure}")
+        error: Exception = dist.DistBackendError(f"{self!r} has failed: {links.failure}")
+        return error
 
     @property
     def lost(self) -> tuple[PeerLost, ...]:

@@ -47,7 +47,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         """Return True when it has ended well; raise its DistBackendError if not, or one after `timeout` (0: none)."""
         seconds = timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
         if not self._ended.wait(seconds):
-            raise dist.DistBackendError(f"{self._what} did not end within {seconds:g} s; it goes on.")
+            raise dist.DistBackendError(f"{self._what} timed out after {seconds:g} s; it goes on.")
         if self._error is not None:
             raise self._error
         return True
