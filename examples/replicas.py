@@ -7,8 +7,8 @@
 Kill a rank meanwhile: its group starts again, takes the state of the others, and joins them. With ``--method local-sgd``
 and ``diloco`` groups exchange weights every few steps, and a step is one such exchange. With ``--method hsdp`` and
 ``mrc train --group-size 2`` the weights of a group are sharded over its two hosts. The words of ours are
-``ProcessGroupMrc``, where torchft's own examples have ProcessGroupGloo or ProcessGroupNCCL, and ``"mrc"`` within a
-group (docs/training-faults.md).
+``ProcessGroupMrc``, where torchft's own examples have ProcessGroupGloo or ProcessGroupNCCL, ``"mrc"`` within a group,
+and a DistributedDataParallel that outlives a lost replica on CPUs (docs/training-faults.md).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
-from torchft import DistributedDataParallel, Manager, Optimizer
+from torchft import Manager, Optimizer
 from torchft.local_sgd import DiLoCo, LocalSGD
 from torchft.process_group import ManagedProcessGroup
 
-from mrc_lab.torch.torchft import ProcessGroupMrc
+from mrc_lab.torch.torchft import DistributedDataParallel, ProcessGroupMrc
 
 INPUTS, WIDTH, CLASSES, BATCH = 64, 256, 10, 32
 INNER_STEPS = 5  # between exchanges of weights

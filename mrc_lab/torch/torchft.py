@@ -14,6 +14,7 @@ import threading
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from mrc_lab.torch.create import new_group
@@ -21,6 +22,7 @@ from mrc_lab.torch.options import GroupOptions
 from mrc_lab.torch.process_group import MrcProcessGroup
 
 try:
+    from torchft import ddp
     from torchft.process_group import ProcessGroupWrapper, create_store_client
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -124,6 +126,21 @@ class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
             group, self._pg, self._error = self._pg, None, error
         if group is not None:
             group.abort()
+
+
+class DistributedDataParallel(ddp.DistributedDataParallel):  # type: ignore[misc]
+    """torchft's, without its defect on CPUs: there, whatever its process group is, a failed all-reduce ends the program.
+
+    Its hook hands on a future that is never made if waiting has raised (torchft 0.2, ``assert fut._fut``).
+    """
+
+    @staticmethod
+    def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch takes only annotations that are no texts
+        gradients = bucket.buffer()
+        state.allreduce(gradients).wait()  # a failure is reported to the manager, which lets no step count then
+        done = torch.futures.Future()
+        done.set_result(gradients)
+        return done
 
 
 def _checked(timeout: Any) -> timedelta:

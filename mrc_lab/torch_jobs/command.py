@@ -72,7 +72,7 @@ def train(
     from mrc_lab.fabric.find_fabric import find_fabric
     from mrc_lab.torch_jobs.installation import require_torch, require_torchft
     from mrc_lab.torch_jobs.launch import MASTER_PORT, Rank, launch
-    from mrc_lab.torch_jobs.replica_groups import ReplicaGroups
+    from mrc_lab.torch_jobs.replica_groups import RESTARTS, ReplicaGroups
     from topologies.loader import load_file
 
     if elastic is None and (group_size, restarts, min_groups) != (None, None, None):
@@ -97,11 +97,12 @@ def train(
     if elastic is None:
         failure = launch(run, ranks, command, more=more, port=port or MASTER_PORT)
     else:
-        given = {"size": group_size, "restarts": restarts, "min_groups": min_groups}
-        groups = {key: value for key, value in given.items() if value is not None}
-        if len(ranks) % groups.get("size", 1):
-            raise click.UsageError(f"{len(ranks)} hosts are no whole number of groups of {group_size}: change --nproc")
-        if groups.get("min_groups", 1) > len(ranks) // groups.get("size", 1):
-            raise click.UsageError(f"--min-groups is more than the {len(ranks) // groups.get('size', 1)} groups there are")
-        failure = ReplicaGroups(run, ranks, command, more=more, **groups).train()
+        size, least = group_size or 1, min_groups or 1
+        if len(ranks) % size:
+            raise click.UsageError(f"{len(ranks)} hosts are no whole number of groups of {size}: change --nproc")
+        if least * size > len(ranks):
+            raise click.UsageError(f"--min-groups is more than the {len(ranks) // size} groups there are")
+        again = RESTARTS if restarts is None else restarts
+        groups = ReplicaGroups(run, ranks, command, size=size, restarts=again, min_groups=least, more=more)
+        failure = groups.train()
     return 0 if failure is None else failure.status

@@ -3,15 +3,18 @@
 A group has one rank in each of its hosts, which get what torchrun and torchft's own launcher (its torchx component)
 would give them: the usual variables, a store of the group, REPLICA_GROUP_ID, NUM_REPLICA_GROUPS and the lighthouse's
 address. A group is lost when one of its ranks has failed; then its other ranks are killed, and all are started again as
-often as is allowed. The others know nothing of it but by their own means. Lighthouse and stores are in a process in the
-first host (`coordination`); an address in TORCHFT_LIGHTHOUSE is that of the user's own.
+often as is allowed. The others know nothing of it but by their own means. Once a group has trained to the end, the job
+is done, and the others get a last minute. Lighthouse and stores are in a process in the first host (`coordination`); an
+address in TORCHFT_LIGHTHOUSE is that of the user's own.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,22 +22,26 @@ from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.torch_jobs.launch import Rank, RankFailure, end, failed, start, variables
 from mrc_lab.torch_jobs.outputs import Output, Outputs
+from topologies.emulation import namespaces
 from topologies.emulation.run_directory import RunDirectory
 
 RESTARTS = 10  # torchft's own launcher's
 LIGHTHOUSE = "TORCHFT_LIGHTHOUSE"
-# The same after a restart: a store keeps the address of the manager before, and torchft's ranks but the first read it.
-MANAGER_PORT = ("TORCHFT_MANAGER_PORT", "29511")
+LAST_S = 60.0  # torchft's own timeout of operations, in which a group that was at the same step notices the end
 _LOG = {"RUST_LOG": os.environ.get("RUST_LOG", "warn")}  # of torchft, which otherwise prints ten lines a step
 
 
 @dataclass(slots=True)
 class _Group:
-    """Its ranks, the port of its store, and its processes now."""
+    """Its ranks, the ports of its store and of its manager, and its processes now.
+
+    The manager has the same port after a restart: the store keeps its address, which all ranks but the first read.
+    """
 
     number: int
     ranks: Sequence[Rank]
     store: int
+    manager: int
     restarts: int = 0  # so far
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     failure: RankFailure | None = None  # the first of the present start
@@ -43,18 +50,6 @@ class _Group:
     def ended(self) -> bool:
         """Whether none of its processes runs."""
         return all(process.poll() is not None for process in self.processes)
-
-
-def group_variables(group: int, groups: int, lighthouse: str, restart: int, restarts: int) -> dict[str, str]:
-    """What a rank finds in its environment beside the variables of any torch job."""
-    return {
-        "REPLICA_GROUP_ID": str(group),
-        "NUM_REPLICA_GROUPS": str(groups),
-        LIGHTHOUSE: lighthouse,
-        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is there already
-        "TORCHELASTIC_RESTART_COUNT": str(restart),
-        "TORCHELASTIC_MAX_RESTARTS": str(restarts),
-    }
 
 
 class ReplicaGroups:
@@ -81,6 +76,7 @@ class ReplicaGroups:
         self._restarts, self._min_groups, self._write, self._note = restarts, min_groups, write, note
         self._parts = [ranks[at : at + size] for at in range(0, len(ranks), size)]
         self._groups: list[_Group] = []
+        self._done = 0  # groups that have trained to the end
         self._lighthouse = os.environ.get(LIGHTHOUSE, "")
         self._coordination: subprocess.Popen[bytes] | None = None
 
@@ -114,47 +110,58 @@ class ReplicaGroups:
         found = strict_json.loads(line.decode())
         self._lighthouse = self._lighthouse or found["lighthouse"]
         numbered = enumerate(zip(self._parts, found["stores"], strict=True))
-        self._groups = [_Group(number, ranks, store) for number, (ranks, store) in numbered]
+        self._groups = [_Group(number, ranks, store, _free_port(ranks[0])) for number, (ranks, store) in numbered]
         outputs.follow("lighthouse", process)
 
     def _start(self, group: _Group, outputs: Outputs) -> None:
         group.failure = None
         group.processes = []
-        own = group_variables(group.number, len(self._groups), self._lighthouse, group.restarts, self._restarts)
+        own = {
+            "MASTER_ADDR": self._first.host,
+            "REPLICA_GROUP_ID": str(group.number),
+            "NUM_REPLICA_GROUPS": str(len(self._groups)),
+            LIGHTHOUSE: self._lighthouse,
+            "TORCHFT_MANAGER_PORT": str(group.manager),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is there already
+            "TORCHELASTIC_RESTART_COUNT": str(group.restarts),
+            "TORCHELASTIC_MAX_RESTARTS": str(self._restarts),
+            **_LOG,
+            **self._more,
+        }
         for number, rank in enumerate(group.ranks):
-            given = {
-                **variables(group.ranks, number, group.store),
-                "MASTER_ADDR": self._first.host,
-                MANAGER_PORT[0]: MANAGER_PORT[1],
-                **own,
-                **_LOG,
-                **self._more,
-            }
-            process = start(self._run, rank, self._command, given)
+            process = start(self._run, rank, self._command, {**variables(group.ranks, number, group.store), **own})
             group.processes.append(process)
             outputs.follow(rank.host, process)
 
     def _follow(self, outputs: Outputs) -> RankFailure | None:
         first: RankFailure | None = None
-        done, running = 0, len(self._groups)
+        running, done_at = len(self._groups), 0.0
         while running:
-            for output in outputs.wait():
+            left = done_at + LAST_S - time.monotonic() if self._done else None
+            if left is not None and left <= 0:
+                break
+            for output in outputs.wait(left):
                 if output.process is self._coordination:
                     return self._without_lighthouse(output)
                 group = next(group for group in self._groups if output.process in group.processes)
                 self._note_failure(group, output)
                 if not group.ended:
                     continue
-                first = first or group.failure
-                if group.failure is not None and group.restarts < self._restarts:
+                if group.failure is None:
+                    self._done += 1
+                    done_at = done_at or time.monotonic()
+                elif self._starts_again(group):
                     group.restarts += 1
                     self._start(group, outputs)
                     continue
+                first = first or group.failure
                 running -= 1
-                done += group.failure is None
-        if done < len(self._groups):
-            self._write(f"{done} of {len(self._groups)} replica groups trained to the end.\n")
-        return None if done else first
+        if self._done < len(self._groups):
+            self._write(f"{self._done} of {len(self._groups)} replica groups trained to the end.\n")
+        return None if self._done else first
+
+    def _starts_again(self, group: _Group) -> bool:
+        return not self._done and group.restarts < self._restarts
 
     def _note_failure(self, group: _Group, output: Output) -> None:
         """If this rank is the first of its group that has failed, say so and kill the group's others."""
@@ -162,9 +169,8 @@ class ReplicaGroups:
         if not status or group.failure is not None:
             return
         group.failure = failure = failed(output.name, status)
-        what = f"starts again ({group.restarts + 1} of {self._restarts})"
-        if group.restarts == self._restarts:
-            what = "does not start again"
+        again = f"starts again ({group.restarts + 1} of {self._restarts})"
+        what = again if self._starts_again(group) else "does not start again"
         self._write(f"[{output.name}] {failure.words}; replica group {group.number} {what}.\n")
         for process in group.processes:
             process.kill()
@@ -173,3 +179,14 @@ class ReplicaGroups:
         failure = failed(output.name, output.process.wait())
         self._write(f"[{output.name}] {failure.words}; without it no quorum forms, so all replica groups are ended.\n")
         return failure
+
+
+def _free_port(rank: Rank) -> int:
+    """A TCP port that nobody uses in a host now."""
+
+    def find() -> int:
+        with socket.create_server(("", 0)) as server:
+            port: int = server.getsockname()[1]
+            return port
+
+    return namespaces.run_inside(rank.shell, find)
