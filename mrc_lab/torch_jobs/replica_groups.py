@@ -44,12 +44,8 @@ class _Group:
     manager: int
     restarts: int = 0  # so far
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    running: int = 0  # processes
     failure: RankFailure | None = None  # the first of the present start
-
-    @property
-    def ended(self) -> bool:
-        """Whether none of its processes runs."""
-        return all(process.poll() is not None for process in self.processes)
 
 
 class ReplicaGroups:
@@ -114,8 +110,7 @@ class ReplicaGroups:
         outputs.follow("lighthouse", process)
 
     def _start(self, group: _Group, outputs: Outputs) -> None:
-        group.failure = None
-        group.processes = []
+        group.failure, group.processes, group.running = None, [], len(group.ranks)
         own = {
             "MASTER_ADDR": self._first.host,
             "REPLICA_GROUP_ID": str(group.number),
@@ -144,8 +139,9 @@ class ReplicaGroups:
                 if output.process is self._coordination:
                     return self._without_lighthouse(output)
                 group = next(group for group in self._groups if output.process in group.processes)
+                group.running -= 1
                 self._note_failure(group, output)
-                if not group.ended:
+                if group.running:
                     continue
                 if group.failure is None:
                     self._done += 1
