@@ -10,7 +10,10 @@ docs/training-faults.md is the user's page.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError  # before Python 3.11 another one than TimeoutError
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +33,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 LONGEST_CONFIGURE = timedelta(seconds=60)  # torchft's own default: whom nobody has met yet, nobody can know to be dead
+_OVERTAKEN = "this configure was ended by another thread, which called configure, abort or shutdown"
 
 
 class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
@@ -41,10 +45,12 @@ class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
     def __init__(self, timeout: timedelta = timedelta(seconds=60), options: GroupOptions | None = None) -> None:
         """ValueError for a timeout that is none."""
         super().__init__(_checked(timeout))
+        self._pg: MrcProcessGroup | None = None
         self._options = options
         self._lock = threading.Lock()
         self._calls = 0  # of configure, abort and shutdown
         self._error: Exception | None = None  # why there is no group
+        self._connecting: Future[Any] | None = None  # to the store
 
     def configure(
         self,
@@ -64,15 +70,15 @@ class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
         """
         call = self._end(orderly=False)
         limit = min(self._timeout, LONGEST_CONFIGURE)
-        where = f"configure of rank {rank} of {world_size} in quorum {quorum_id}"
         try:
-            group = self._create_pg(create_store_client(store_addr, timeout=limit), rank, world_size)
+            group = self._create_pg(self._connect(call, store_addr, limit), rank, world_size)
             with self._lock:
                 overtaken = self._calls != call
-                self._pg = None if overtaken else group
+                if not overtaken:
+                    self._pg = group
             if overtaken:
                 group.abort()
-                raise dist.DistBackendError(f"{where} was ended by another thread, which called configure or abort")
+                raise dist.DistBackendError(_OVERTAKEN)
             options = dist.BarrierOptions()
             options.timeout = limit
             group.barrier(options).wait()
@@ -108,12 +114,41 @@ class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
     def _create_pg(self, store: Any, rank: int, world_size: int) -> MrcProcessGroup:
         return new_group(store, rank, world_size, timeout=self._timeout, name="torchft", options=self._options)
 
+    def _connect(self, call: int, store_addr: str, limit: timedelta) -> Any:
+        """A client of the store. It is made on a thread of its own, since torch waits for a stopped store without bound."""
+        found: Future[Any] = Future()
+
+        def connect() -> None:
+            try:
+                store = create_store_client(store_addr, timeout=limit)
+            except Exception as error:
+                with contextlib.suppress(InvalidStateError):
+                    found.set_exception(error)
+            else:
+                with contextlib.suppress(InvalidStateError):
+                    found.set_result(store)
+
+        with self._lock:
+            if self._calls != call:
+                raise dist.DistBackendError(_OVERTAKEN)
+            self._connecting = found
+        threading.Thread(target=connect, name="mrc store", daemon=True).start()
+        try:
+            return found.result(limit.total_seconds())
+        except FutureTimeoutError:
+            raise dist.DistBackendError(f"the store at {store_addr} did not answer within {limit}") from None
+        except CancelledError:
+            raise dist.DistBackendError(_OVERTAKEN) from None
+
     def _end(self, *, orderly: bool, error: Exception | None = None) -> int:
         """End the group there is; returns the number of this call."""
         with self._lock:
             group, self._pg, self._error = self._pg, None, error
             self._calls += 1
             call = self._calls
+            if self._connecting is not None:
+                self._connecting.cancel()
+                self._connecting = None
         if group is not None:
             (group.shutdown if orderly else group.abort)()
         return call

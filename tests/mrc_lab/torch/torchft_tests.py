@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-import os
 import re
 import sys
 import threading
@@ -22,7 +21,6 @@ from typing import Any
 from tests.mrc_host.nics_in_memory import nics_in_memory
 from tests.mrc_lab.torch.unittest_child import Report, names, outcomes, output_of_child
 from tests.outcomes import Outcome, read_table
-from topologies.emulation.host_environment import AGENT
 
 TABLE = Path(__file__).with_suffix(".yaml")
 NICS = 12
@@ -69,27 +67,20 @@ def put_mrc_in_place_of_gloo(folder: Path) -> None:
     import torchft
     import torchft.process_group
 
-    from mrc_lab.torch.torchft import ProcessGroupMrc
+    from tests.mrc_lab.torch.own_nic import OnNic
 
-    lock = threading.Lock()
     numbers = itertools.cycle(range(NICS))  # more than there are groups at a time
 
-    class OnOwnNic(ProcessGroupMrc):  # type: ignore[misc]
+    class OnNextNic(OnNic):
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.nic = folder / f"h{next(numbers) + 1}.sock"
-
-        def _create_pg(self, *arguments: Any) -> Any:
-            with lock:
-                os.environ[AGENT] = str(self.nic)
-                return super()._create_pg(*arguments)
+            super().__init__(folder / f"h{next(numbers) + 1}.sock", *arguments, **options)
 
         def __del__(self) -> None:
             """A replica that has crashed here is a thread that has ended; its process would have taken all with it."""
             if self._pg is not None:
                 threading.Thread(target=self._pg.abort, daemon=True).start()
 
-    torchft.ProcessGroupGloo = torchft.process_group.ProcessGroupGloo = OnOwnNic
+    torchft.ProcessGroupGloo = torchft.process_group.ProcessGroupGloo = OnNextNic
 
 
 def accept_what_mrc_says(case: Any) -> None:
