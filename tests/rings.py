@@ -47,6 +47,7 @@ SECOND: Final = (
     "integration/test_torch_faults.py",
     "integration/test_torch_reconfigure.py",
     "integration/test_torch_ring.py",
+    "integration/test_torchft.py",
     "mrc_lab/torch",
     "mrc_lab/torch_jobs/test_installation.py",
     # Wireshark
