@@ -152,7 +152,10 @@ def main() -> None:
     torch.manual_seed(100 + int(os.environ["REPLICA_GROUP_ID"]) + 1000 * int(os.environ["RANK"]))
     train = train_between_exchanges if options.method in ("local-sgd", "diloco") else train_every_step
     train(replica, options.method, options.steps, teacher)
-    print(f"rank {os.environ['RANK']} of group {os.environ['REPLICA_GROUP_ID']}: digest {replica.digest():.6f}", flush=True)
+    print(
+        f"rank {os.environ['RANK']} of group {os.environ['REPLICA_GROUP_ID']}: digest {replica.digest():.6f}",
+        flush=True,
+    )
     with contextlib.suppress(RuntimeError):
         replica.manager.shutdown(wait=False)
     if dist.is_initialized():

@@ -108,7 +108,7 @@ def test_a_group_starts_again_while_the_others_run(job: Job, tmp_path: Path) -> 
 
 def test_a_rank_that_fails_takes_its_group_with_it_even_one_that_is_stopped(job: Job) -> None:
     script = (
-        'if [ $REPLICA_GROUP_ID = 0 ] || [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then exit 0; fi;'
+        "if [ $REPLICA_GROUP_ID = 0 ] || [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then exit 0; fi;"
         " if [ $RANK = 0 ]; then kill -STOP $$; fi; sleep 0.05; exit 3"
     )
     wait = "if [ $REPLICA_GROUP_ID = 0 ]; then sleep 0.5; fi; "
@@ -155,7 +155,9 @@ def test_without_the_lighthouse_all_groups_are_ended(job: Job) -> None:
     assert all(process.poll() is not None for process in job.processes)
 
 
-@pytest.mark.parametrize(("said", "words"), [("echo a log; echo no port is free; exit 1", "no port is free"), ("", "It")])
+@pytest.mark.parametrize(
+    ("said", "words"), [("echo a log; echo no port is free; exit 1", "no port is free"), ("", "It")]
+)
 def test_a_lighthouse_that_does_not_start_is_an_error(job: Job, said: str, words: str) -> None:
     job.coordination = said
     with pytest.raises(ExperimentError, match="the lighthouse of torchft cannot be started") as raised:
