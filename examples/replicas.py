@@ -4,9 +4,9 @@
     sudo mrc train --fabric lab --elastic torchft examples/replicas.py --method ddp --steps 200
     sudo mrc train --fabric lab --elastic torchft examples/replicas.py --method diloco --steps 20
 
-Kill a rank meanwhile: its group starts again, takes the state of the others, and joins them. With ``--method local-sgd``
-and ``diloco`` groups exchange weights every few steps, and a step is one such exchange. With ``--method hsdp`` and
-``mrc train --group-size 2`` the weights of a group are sharded over its two hosts. The words of ours are
+Kill a rank meanwhile: its group starts again, takes the state of the others, and joins them. With ``--method
+local-sgd`` and ``diloco`` groups exchange weights every few steps, and a step is one such exchange. With ``--method
+hsdp`` and ``mrc train --group-size 2`` the weights of a group are sharded over its two hosts. The words of ours are
 ``ProcessGroupMrc``, where torchft's own examples have ProcessGroupGloo or ProcessGroupNCCL, ``"mrc"`` within a group,
 and a DistributedDataParallel that outlives a lost replica on CPUs (docs/training-faults.md).
 """
@@ -45,7 +45,7 @@ def network(width: int) -> nn.Sequential:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """This rank's part of a tensor that is sharded, or all of one that is not."""
+    """The part of a sharded tensor that this rank has, or all of one that is not sharded."""
     part: Tensor = getattr(tensor, "to_local", lambda: tensor)()
     return part
 

@@ -50,8 +50,8 @@ def new_group(
 ) -> MrcProcessGroup:
     """One rank of a group that meets in `store`, whose keys are the group's own.
 
-    Without `options` the environment's apply. The ranks connect in the background, so that several groups may be made in any order. Raises DistBackendError when
-    this process has no NIC.
+    Without `options` the environment's apply. The ranks connect in the background, so that several groups may be made
+    in any order. Raises DistBackendError when this process has no NIC.
     """
     chosen = GroupOptions.from_environment() if options is None else options
     shared = nic.acquire()

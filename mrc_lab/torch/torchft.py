@@ -115,7 +115,7 @@ class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
         return new_group(store, rank, world_size, timeout=self._timeout, name="torchft", options=self._options)
 
     def _connect(self, call: int, store_addr: str, limit: timedelta) -> Any:
-        """A client of the store. It is made on a thread of its own, since torch waits for a stopped store without bound."""
+        """A client of the store; made on a thread of its own, since torch waits for a stopped store without bound."""
         found: Future[Any] = Future()
 
         def connect() -> None:
@@ -170,7 +170,7 @@ class DistributedDataParallel(ddp.DistributedDataParallel):  # type: ignore[misc
     """
 
     @staticmethod
-    def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch takes only annotations that are no texts
+    def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch refuses texts as types
         gradients = bucket.buffer()
         state.allreduce(gradients).wait()  # a failure is reported to the manager, which lets no step count then
         done = torch.futures.Future()

@@ -58,7 +58,7 @@ def install_torch() -> None:
 
 
 def _command(pip: Sequence[str]) -> str:
-    """pip with these words, as users type it."""
+    """A command line of pip, as users type it."""
     python, _, *words = children.python_tool("pip", *pip)
     if Path(python).is_relative_to(Path.cwd()):
         python = os.path.relpath(python)

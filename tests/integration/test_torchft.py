@@ -1,7 +1,8 @@
-"""Replica groups of torchft train over a fabric: a killed one starts again and joins the others, whose weights it has."""
+"""Replica groups of torchft on a fabric: a killed one starts again and joins the others, whose weights it takes."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -53,13 +54,10 @@ def rank_in(world: EmulatedWorld, host: str) -> int:
     """The process of the example in a host."""
     marks = {f"MRC_HOST={host}", f"MRC_FABRIC={world.fabric.name}"}
     for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(EXAMPLE) in (entry / "cmdline").read_text() and marks <= set(
-                (entry / "environ").read_text().split("\0")
-            ):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            variables = set((entry / "environ").read_text(errors="replace").split("\0"))
+            if str(EXAMPLE) in (entry / "cmdline").read_text(errors="replace") and marks <= variables:
                 return int(entry.name)
-        except OSError:
-            continue  # it has ended meanwhile
     raise AssertionError(f"no rank runs in {host}")
 
 

@@ -1,4 +1,4 @@
-"""Replica groups of torchft start again when one of their ranks fails, and a job ends in bounded time, whatever happens.
+"""Replica groups of torchft start again when one of their ranks fails, and a job ends in bounded time.
 
 Ranks are shells, without hosts; what stands for the lighthouse prints its line and waits.
 """
