@@ -164,7 +164,7 @@ class ProcessGroupMrc(ProcessGroupWrapper):  # type: ignore[misc]
 
 
 class DistributedDataParallel(ddp.DistributedDataParallel):  # type: ignore[misc]
-    """torchft's, without its defect on CPUs: there, whatever its process group is, a failed all-reduce ends the program.
+    """torchft's, without its defect on CPUs: a failed all-reduce, gloo's too, ends the program there.
 
     Its hook hands on a future that is never made if waiting has raised (torchft 0.2, ``assert fut._fut``).
     """

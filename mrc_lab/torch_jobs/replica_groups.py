@@ -172,7 +172,7 @@ class ReplicaGroups:
             process.kill()
 
     def _without_lighthouse(self, output: Output) -> RankFailure:
-        failure = failed(output.name, output.process.wait())
+        failure = failed(output.name, output.process.wait() or 1)  # it should not have ended at all
         self._write(f"[{output.name}] {failure.words}; without it no quorum forms, so all replica groups are ended.\n")
         return failure
 
