@@ -48,6 +48,7 @@ SECOND: Final = (
     "integration/test_torch_reconfigure.py",
     "integration/test_torch_ring.py",
     "integration/test_train_faults.py",
+    "integration/test_torchft.py",
     "mrc_lab/torch",
     "mrc_lab/torch_jobs/test_installation.py",
     "mrc_lab/torch_jobs/train_faults/test_reference.py",

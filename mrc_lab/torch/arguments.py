@@ -14,8 +14,8 @@ from mrc_lab.torch.tensors import Array, Staged, stage
 
 
 def operator_of(opts: Any) -> Any:
-    """The reduction that options name."""
-    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
+    """The reduction that options name; it may stand there itself, as in C++."""
+    return dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
 
 
 def own_timeout(opts: Any) -> timedelta | None:

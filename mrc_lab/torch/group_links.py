@@ -85,6 +85,11 @@ class GroupLinks:
         """The ranks that are lost, as far as this one knows; the first is why the group has failed, if one is."""
         return self._monitor.lost if self._monitor is not None else ()
 
+    @property
+    def failure(self) -> str | None:
+        """Why operations that are called now fail, in words; None if they do not."""
+        return self._failure
+
     async def join(self) -> None:
         """Begin to connect to the other ranks."""
         self._joining = asyncio.ensure_future(self._join())

@@ -341,6 +341,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         kind = self._links.failure_kind
         return ErrorType.SUCCESS if kind is None else _ERRORS[kind]
 
+    def errored(self) -> Exception | None:
+        """The error of :meth:`get_error` with its reason, None if there is none. Waits for nothing."""
+        links = self._links
+        if links.failure_kind is None:
+            return None
+        error: Exception = dist.DistBackendError(f"{self!r} has failed: {links.failure}")
+        return error
+
     @property
     def lost(self) -> tuple[PeerLost, ...]:
         """The ranks that are lost, as far as this one knows, with host, reason and time since their last answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -47,7 +48,12 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         """Return True when it has ended well; raise its DistBackendError if not, or one after `timeout` (0: none)."""
         seconds = timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
         if not self._ended.wait(seconds):
-            raise dist.DistBackendError(f"{self._what} did not end within {seconds:g} s; it goes on.")
+            raise dist.DistBackendError(f"{self._what} timed out after {seconds:g} s; it goes on.")
+        with self._lock:
+            future = self._future
+        if future is not None:
+            with contextlib.suppress(Exception):  # it has the error below
+                future.wait()  # as with torch's own backends it is done now; its callbacks may still run
         if self._error is not None:
             raise self._error
         return True

@@ -9,9 +9,7 @@ behind the name of their host. The first that fails ends the others.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -20,13 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mrc_common import children
+from mrc_lab.torch_jobs.outputs import Outputs
 from topologies.emulation import host_environment, namespaces
 from topologies.emulation.processes import pdeathsig
 from topologies.emulation.run_directory import RunDirectory
 
 MASTER_PORT = 29500  # torchrun's own default
 _GRACE_S = 10.0  # between asking a rank to end and killing it
-_LONGEST_LINE = 1 << 16
 _SILENCE_S = 20.0  # between notes that no rank has printed anything yet
 
 
@@ -79,106 +77,51 @@ def launch(
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for number, rank in enumerate(ranks):
-            started.append(
-                children.popen(
-                    pdeathsig([*namespaces.enter_host(rank.shell), *command]),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    env={
-                        **os.environ,
-                        **host_environment.variables(run, rank.host),
-                        **variables(ranks, number, port),
-                        **(more or {}),
-                        "PYTHONUNBUFFERED": "1",
-                    },
-                )
-            )
-        note(f"{len(ranks)} ranks started; they print nothing before they have imported their modules\n")
-        return _follow([rank.host for rank in ranks], started, write, note)
+        with Outputs(write) as outputs:
+            for number, rank in enumerate(ranks):
+                started.append(start(run, rank, command, {**variables(ranks, number, port), **(more or {})}))
+                outputs.follow(rank.host, started[-1])
+            note(f"{len(ranks)} ranks started; they print nothing before they have imported their modules\n")
+            return _follow(outputs, note)
     finally:
-        _end(started)
+        end(started)
 
 
-def _follow(
-    hosts: Sequence[str],
-    started: Sequence[subprocess.Popen[bytes]],
-    write: Callable[[str], object],
-    note: Callable[[str], object],
-) -> RankFailure | None:
-    """Print what the ranks say until all have ended, or one has failed.
+def start(run: RunDirectory, rank: Rank, command: Sequence[str], more: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Run `command` in a host, with `more` in its environment; it dies with this process."""
+    return children.popen(
+        pdeathsig([*namespaces.enter_host(rank.shell), *command]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, **host_environment.variables(run, rank.host), **more, "PYTHONUNBUFFERED": "1"},
+    )
 
-    A rank has ended when its process has, even if a process that it has left behind keeps its output open.
-    """
-    outputs = [_Output(host, process, write) for host, process in zip(hosts, started, strict=True)]
-    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
-        for output in outputs:
-            exited = os.pidfd_open(output.process.pid)
-            opened.callback(os.close, exited)
-            selector.register(exited, selectors.EVENT_READ, output)
-            selector.register(output.descriptor, selectors.EVENT_READ, output)
-        running, began, silent = len(outputs), time.monotonic(), True
-        while running:
-            ready = selector.select(_SILENCE_S if silent else None)
-            if not ready:
-                note(f"no rank has printed anything in {time.monotonic() - began:.0f} s; {running} run\n")
-            silent = silent and not ready
-            for key, _ in ready:
-                output = key.data
-                if key.fd == output.descriptor:
-                    if not output.read():
-                        selector.unregister(key.fd)
-                    continue
-                selector.unregister(key.fd)
-                running -= 1
-                output.read_rest()
-                status: int = output.process.wait()
-                if status:
-                    write(f"[{output.host}] {_ended(status)}; the other ranks are ended.\n")
-                    return RankFailure(output.host, status if status > 0 else 128 - status, _ended(status))
+
+def failed(host: str, status: int) -> RankFailure:
+    """What the status of a process that has failed says."""
+    words = f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"
+    return RankFailure(host, status if status > 0 else 128 - status, words)
+
+
+def _follow(outputs: Outputs, note: Callable[[str], object]) -> RankFailure | None:
+    """Print what the ranks say until all have ended, or one has failed."""
+    began = time.monotonic()
+    while outputs.running:
+        ended = outputs.wait(_SILENCE_S if outputs.silent else None)
+        if outputs.silent:
+            note(f"no rank has printed anything in {time.monotonic() - began:.0f} s; {outputs.running} run\n")
+        for output in ended:
+            if status := output.process.wait():
+                failure = failed(output.name, status)
+                outputs.write(f"[{output.name}] {failure.words}; the other ranks are ended.\n")
+                return failure
     return None
 
 
-class _Output:
-    """What one rank prints, line by line."""
-
-    def __init__(self, host: str, process: subprocess.Popen[bytes], write: Callable[[str], object]) -> None:
-        assert process.stdout is not None
-        self.host, self.process = host, process
-        self.descriptor = process.stdout.fileno()
-        os.set_blocking(self.descriptor, False)
-        self._write = write
-        self._line = b""
-
-    def read(self) -> bool:
-        """Pass on what is there; False when there is nothing, now or any more."""
-        try:
-            data = os.read(self.descriptor, _LONGEST_LINE)
-        except BlockingIOError:
-            return False
-        *lines, self._line = (self._line + data).split(b"\n")
-        if (not data and self._line) or len(self._line) >= _LONGEST_LINE:
-            lines.append(self._line)
-            self._line = b""
-        for line in lines:
-            self._write(f"[{self.host}] {line.decode(errors='replace')}\n")
-        return bool(data)
-
-    def read_rest(self) -> None:
-        """Pass on what the rank has left behind."""
-        while self.read():
-            pass
-        if self._line:
-            self._write(f"[{self.host}] {self._line.decode(errors='replace')}\n")
-
-
-def _ended(status: int) -> str:
-    return f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"
-
-
-def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
+def end(started: Sequence[subprocess.Popen[bytes]]) -> None:
     """Ask those that still run to end, then kill them; nobody is left."""
     for process in started:
         if process.poll() is None:

@@ -112,8 +112,19 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
+            "sudo mrc train --fabric lab --elastic torchft --min-groups 2 examples/replicas.py --steps 400",
+            "sudo mrc train --fabric lab --elastic torchft examples/replicas.py --method diloco --steps 100",
+            "sudo mrc train --fabric lab --elastic torchft --group-size 2 examples/replicas.py --method hsdp",
+            "sudo mrc exec lab h1 -- .venv/bin/torchft_lighthouse --min_replicas 2 --heartbeat_timeout_ms 500 &",
+            "sudo TORCHFT_LIGHTHOUSE=http://h1:29510 mrc train --fabric lab --elastic torchft examples/replicas.py",
+        ),
+        "tests/integration/test_torchft.py",
+    ),
+    **dict.fromkeys(
+        (
             ".venv/bin/pip install 'torch>=2.13,<2.14' --index-url https://download.pytorch.org/whl/cpu",
             ".venv/bin/pip install --no-deps -e .",
+            ".venv/bin/pip install 'torchft>=0.2,<0.3'",
         ),
         "it changes the environment that runs the tests",
     ),

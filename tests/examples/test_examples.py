@@ -44,6 +44,7 @@ def test_every_example_has_a_test() -> None:
         "elastic.py",  # tests/integration/test_torch_elastic.py
         "gpt.py",  # tests/integration/test_torch.py
         "plugins.py",
+        "replicas.py",  # tests/integration/test_torchft.py
         "sweep.py",
         "test_aimd.py",  # tests/mrc_lab/pytest_plugin/test_fixtures.py
         "write.py",

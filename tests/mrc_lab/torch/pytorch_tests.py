@@ -1,20 +1,17 @@
 """Run PyTorch's own tests of process groups on the backend mrc, each with three ranks on NICs in memory.
 
 They are in PyTorch's wheel (`torch.testing._internal.distributed.distributed_test`). ``pytorch_tests FOLDER NAME...``,
-a child, runs those named and prints a line of JSON for each: name, outcome and reason; without names it lists all.
+a child (`unittest_child`), runs those named; without names it lists all.
 Ranks are forked from it, which takes a tenth of the time that PyTorch's own way of starting them does: it imports torch
 for each of them. The table ``pytorch_tests.yaml`` says what is expected of each.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import multiprocessing
 import os
 import re
 import socket
-import subprocess
 import sys
 import unittest
 from collections.abc import Iterator, Sequence
@@ -23,8 +20,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from mrc_common import children
 from tests.mrc_host.nics_in_memory import nics_in_memory
+from tests.mrc_lab.torch.unittest_child import Report, names, outcomes, output_of_child
 from tests.outcomes import Outcome, read_table
 
 WORLD = 3
@@ -43,47 +40,12 @@ def expected() -> dict[str, Outcome]:
 def run(folder: Path, tests: Sequence[str]) -> Iterator[Outcome]:
     """Outcomes of `tests` as they come; NICs and files are in `folder`."""
     with nics_in_memory(folder, WORLD):
-        for line in _lines(folder, tests):
-            yield Outcome(**json.loads(line))
+        yield from outcomes(__name__, folder, tests)
 
 
 def cases_of_wheel(folder: Path) -> list[str]:
     """Names of all tests there are."""
-    return [line.strip() for line in _lines(folder, ())]
-
-
-def _lines(folder: Path, tests: Sequence[str]) -> Iterator[str]:
-    command = children.python(__name__, str(folder), *tests)
-    variables = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
-    with (
-        open(folder / "log", "w") as log,
-        children.popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=variables) as process,
-    ):
-        yield from process.stdout
-    assert process.returncode == 0, (folder / "log").read_text()[-2000:]
-
-
-class Report(unittest.TestResult):
-    """Prints each outcome when it is known, to `output`."""
-
-    def __init__(self, output: Any) -> None:
-        super().__init__()
-        self._output = output
-
-    def _print(self, test: Any, outcome: str, reason: str = "") -> None:
-        row = {"test": test._testMethodName, "outcome": outcome, "reason": reason}
-        print(json.dumps(row), file=self._output, flush=True)
-
-    def addSuccess(self, test: Any) -> None:  # noqa: N802 (unittest's name)
-        self._print(test, "passed")
-
-    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
-        self._print(test, "skipped", reason)
-
-    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
-        self._print(test, "failed", str(err[1]))
-
-    addFailure = addError  # noqa: N815
+    return names(__name__, folder)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -137,16 +99,14 @@ def free_port() -> int:
 
 def main() -> None:
     """The child."""
-    folder, *names = sys.argv[1:]
+    folder, *wanted = sys.argv[1:]
     os.environ.update(BACKEND="mrc", WORLD_SIZE=str(WORLD), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what tests print goes to the log
-    logging.basicConfig(stream=sys.stderr)
+    output = output_of_child()
     made = cases(Path(folder))
-    if not names:
+    if not wanted:
         print("\n".join(unittest.TestLoader().getTestCaseNames(made)), file=output, flush=True)
-    for name in names:
-        made(name).run(Report(output))
+    for name in wanted:
+        made(name).run(Report(output, name))
 
 
 if __name__ == "__main__":

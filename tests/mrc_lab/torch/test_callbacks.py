@@ -134,3 +134,20 @@ def test_a_call_that_raises_is_reported_and_its_thread_goes_on(monkeypatch: pyte
     assert str(report.exc_value) == "a mistake"
     threads.run(ran.set)
     assert ran.wait(60)
+
+
+def test_a_future_is_done_when_its_work_was_waited_for_even_if_its_callback_still_runs() -> None:
+    """torchft takes the wrong callback of its chain for one that is not."""
+    with Ranks(WORLD, timeout_s=TIMEOUT_S) as ranks:
+        first, second = ranks.groups
+        for _ in range(30):
+            go_on = threading.Event()
+            work = first.allreduce([torch.ones(3)])
+            future = work.get_future()
+            later = future.then(lambda _, go_on=go_on: go_on.wait(TIMEOUT_S))
+            second.allreduce([torch.ones(3)])
+            assert work.wait()
+            assert future.done()
+            assert not later.done()
+            go_on.set()
+            assert later.wait()

@@ -96,7 +96,14 @@ def test_every_operation_is_tried() -> None:
     takes = {name for name, member in vars(type_of_group()).items() if not name.startswith("_") and callable(member)}
     other = {"barrier", "monitored_barrier", "shutdown", "abort", "set_timeout", "rank", "size", "name", "send", "recv"}
     other |= {"getBackendName", "getGroupName", "getGroupDesc", "getRank", "getSize", "supports_tensor_alloc"}
-    other |= {"get_error", "get_reconfigure_handle", "reconfigure", "register_abort_hook", "unregister_abort_hook"}
+    other |= {
+        "get_error",
+        "errored",
+        "get_reconfigure_handle",
+        "reconfigure",
+        "register_abort_hook",
+        "unregister_abort_hook",
+    }
     aliases = {"allgather_into_tensor_coalesced", "all_gather_single_coalesced", "reduce_scatter_tensor_coalesced"}
     aliases |= {"alltoall_base"}
     assert takes - other - aliases == set(OPERATIONS) - {name for name in OPERATIONS if " " in name}

@@ -1,0 +1,132 @@
+"""Run torchft's own tests of process groups with ProcessGroupMrc in place of ProcessGroupGloo.
+
+They are in torchft's wheel. Replicas are threads there, each of which gets a NIC of its own in memory. ``torchft_tests
+FOLDER NAME...``, a child (`unittest_child`), runs the tests named; without names it lists all. The table
+``torchft_tests.yaml`` says what is expected of each.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import re
+import sys
+import threading
+import unittest
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.mrc_host.nics_in_memory import nics_in_memory
+from tests.mrc_lab.torch.unittest_child import Report, names, outcomes, output_of_child
+from tests.outcomes import Outcome, read_table
+
+TABLE = Path(__file__).with_suffix(".yaml")
+NICS = 12
+LONG = timedelta(seconds=60)
+# Those of the wheel's modules whose tests make process groups; the others have mocks or none.
+MODULES = (
+    "checkpointing.pg_transport_test",
+    "collectives_test",
+    "diloco_regression_test",
+    "fsdp_test",
+    "lighthouse_test",
+    "local_sgd_integ_test",
+    "manager_integ_test",
+    "parameter_server_test",
+    "process_group_test",
+    "torchcomms_test",
+)
+# Words of errors that the tests expect of gloo or NCCL, and those of MRC.
+WORDS = {
+    "Connection closed by peer": "has left the group",
+    "aborted": "has left the group",
+    "timeout after 10ms": r"Timed out after 0\.01 s",
+}
+_NUMBERED = re.compile(r"(?<=^test_collective)(_with_resiliency)?_\d+")  # in the order of a set, another one each time
+
+
+def expected() -> dict[str, Outcome]:
+    """What the table says, by module, class and test."""
+    return read_table(TABLE)
+
+
+def run(folder: Path, tests: Sequence[str]) -> Iterator[Outcome]:
+    """Outcomes of `tests` as they come; NICs and files are in `folder`."""
+    with nics_in_memory(folder, NICS):
+        yield from outcomes(__name__, folder, tests)
+
+
+def cases_of_wheel(folder: Path) -> list[str]:
+    """Names of all tests there are."""
+    return names(__name__, folder)
+
+
+def put_mrc_in_place_of_gloo(folder: Path) -> None:
+    """Before torchft's tests are imported: they name gloo's class where they make a group."""
+    import torchft
+    import torchft.process_group
+
+    from tests.mrc_lab.torch.own_nic import OnNic
+
+    numbers = itertools.cycle(range(NICS))  # more than there are groups at a time
+
+    class OnNextNic(OnNic):
+        def __init__(self, timeout: timedelta = LONG) -> None:
+            patience = LONG if timeout >= timedelta(seconds=1) else timeout  # a busy machine takes longer
+            super().__init__(folder / f"h{next(numbers) + 1}.sock", patience)
+
+        def __del__(self) -> None:
+            """A replica that has crashed here is a thread that has ended; its process would have taken all with it."""
+            if self._pg is not None:
+                threading.Thread(target=self._pg.abort, daemon=True).start()
+
+    torchft.ProcessGroupGloo = torchft.process_group.ProcessGroupGloo = OnNextNic
+
+
+def accept_what_mrc_says(case: Any) -> None:
+    """Where the tests of a class expect the words of gloo or NCCL, those of MRC will do."""
+    theirs = case.assertRaisesRegex
+
+    @functools.wraps(theirs)
+    def ours(self: Any, kind: Any, pattern: str, *arguments: Any) -> Any:
+        accepted = [pattern, *(words for given, words in WORDS.items() if given in pattern)]
+        return theirs(self, kind, "|".join(accepted), *arguments)
+
+    case.assertRaisesRegex = ours
+
+
+def cases() -> dict[str, Any]:
+    """All tests by module, class and name."""
+    found: dict[str, Any] = {}
+    for module in MODULES:
+        imported = importlib.import_module(f"torchft.{module}")
+        for case in vars(imported).values():
+            if isinstance(case, type) and issubclass(case, unittest.TestCase) and case.__module__ == imported.__name__:
+                for test in unittest.TestLoader().getTestCaseNames(case):
+                    name = _NUMBERED.sub(r"\1", test)
+                    found[f"{module}.{case.__name__}.{name}"] = (case, test)
+    return found
+
+
+def main() -> None:
+    """The child."""
+    folder, *wanted = sys.argv[1:]
+    output = output_of_child()
+    put_mrc_in_place_of_gloo(Path(folder))
+    from torchft.process_group_test import MultiPgBaseTest, ProcessGroupTest
+
+    accept_what_mrc_says(MultiPgBaseTest)
+    accept_what_mrc_says(ProcessGroupTest)
+    made = cases()
+    if not wanted:
+        print("\n".join(made), file=output, flush=True)
+    for name in wanted:
+        case, test = made[name]
+        unittest.TestSuite([case(test)]).run(Report(output, name))
+
+
+if __name__ == "__main__":
+    main()
