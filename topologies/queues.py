@@ -33,8 +33,8 @@ class QueueProfile:
     With `pfc` first transmissions and the RoCE baseline's data (priority 0) are under priority flow control: a port
     that has more than `pfc_xoff` of them waiting in its switch pauses its neighbour, until `pfc_xon`; `pfc_headroom` is
     for what arrives meanwhile. Nothing of them is then dropped at `limit`. Without `retransmissions_first`
-    retransmissions share the class of first transmissions, as in UEC's htsim. Raises :class:`FabricError` where this makes
-    no sense.
+    retransmissions share the class of first transmissions, as in UEC's htsim. Raises :class:`FabricError` where this
+    makes no sense.
     """
 
     base_rtt_ns: int = key(

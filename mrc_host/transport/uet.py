@@ -71,9 +71,9 @@ class Reps(PathSelection):
     """Recycled entropy packet spraying: an entropy value is used again once it came back without a mark.
 
     Otherwise values are random. A packet that is lost, not trimmed, means a failure: then nothing new is tried for a
-    while (*frozen*), and the values that came back last take turns. If the packet turns out to have been late, as behind
-    a slow link, this ends at once. Each port has a buffer of its own, since the free port asks for a packet; while
-    frozen, a port to which nothing has come back sends nothing as long as others do.
+    while (*frozen*), and the values that came back last take turns. If the packet turns out to have been late, as
+    behind a slow link, this ends at once. Each port has a buffer of its own, since the free port asks for a packet;
+    while frozen, a port to which nothing has come back sends nothing as long as others do.
     """
 
     def __init__(self, nic: NicContext, plane_of: bytes) -> None:

@@ -95,13 +95,16 @@ def test_gpt_trains_through_two_cut_links_with_tcp_blocked(world: EmulatedWorld)
 def test_a_rank_that_fails_ends_the_others_and_leaves_nothing(world: EmulatedWorld, tmp_path: Path) -> None:
     script = tmp_path / "failing.py"
     script.write_text(
-        "import subprocess, sys, torch, torch.distributed as dist\n"
+        "import subprocess, sys, time, torch, torch.distributed as dist\n"
         "dist.init_process_group('mrc')\n"
         "dist.all_reduce(torch.ones(3))\n"
         "if dist.get_rank():\n"
         "    subprocess.Popen(['sleep', '1000'])  # which keeps the rank's output open\n"
         "    sys.exit(7)\n"
-        "dist.barrier()\n"
+        "try:\n"
+        "    dist.barrier()\n"
+        "except dist.DistBackendError:\n"
+        "    time.sleep(1000)  # or it might end before the other, which has only said goodbye\n"
     )
     with train(world, script) as process:
         printed, _ = process.communicate()
