@@ -49,6 +49,7 @@ _CALLS: Final[dict[type, dict[str, tuple[str, str]]]] = {  # arguments, and thos
         "on_ack": ("path, rtt, marked", ""),
         "on_trim": ("path", ""),
         "on_loss": ("path", ""),
+        "on_false_loss": ("path", ""),
         "on_unusable": ("path", ""),
     },
 }

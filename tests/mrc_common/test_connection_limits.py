@@ -26,6 +26,7 @@ _OTHERWISE = {
     "mrc_common/unix_sockets.py": "only makes the socket; who accepts on it is found by itself",
     "mrc_common/grpc_endpoint.py": "only binds; the server gets its options where it is made (below)",
     "mrc_host/tools/session.py": "takes one client, as perftest does, and closes the listener",
+    "mrc_lab/torch_jobs/replica_groups.py": "never accepts: it finds a free port, which PyTorch's store then takes",
     "mrc_lab/fabric/restart_requests.py": "its owner's alone, and one client at a time, for some seconds at most",
     "topologies/emulation/ownership.py": "never accepts: that it listens is all it says",
 }
