@@ -33,7 +33,7 @@ WANTED = {
 }
 # Of the system (scripts/install), of the builder of `make docs`, or for those who bring it: a cluster, fixtures for
 # pytest, layers for scapy, PyTorch.
-ELSEWHERE = {"griffe", "mininet", "pytest", "ray", "scapy", "torch"}
+ELSEWHERE = {"griffe", "mininet", "pytest", "ray", "scapy", "torch", "torchft"}
 
 
 def locked(kind: str) -> list[tuple[Requirement, int]]:
