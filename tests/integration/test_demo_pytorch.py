@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.names import own
+from tests.integration.processes import processes
 from topologies.emulation import cleanup
 from topologies.emulation.run_directory import DEFAULT_ROOT
 
@@ -54,15 +55,7 @@ def test_the_job_survives_both_cuts_over_both_transports_with_gloos_weights(tmp_
 
 def ranks() -> list[int]:
     """Processes that train in this fabric's hosts."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if b"/gpt.py" in command and f"/{NAME}/".encode() in variables:
-            found.append(int(entry.name))
-    return found
+    return processes(b"/gpt.py", f"/{NAME}/".encode())
 
 
 @pytest.mark.timeout(200)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.processes import processes
 from tests.waiting import until
 from topologies.emulation.run_directory import DEFAULT_ROOT
 
@@ -29,15 +30,7 @@ COMMAND = [MRC, "train-faults", "--only", "mrc", "--only", "rank-killed"]
 
 def ranks(parent: int) -> list[int]:
     """Processes of ranks, wherever they run, of a fabric that belongs to a process."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if b"train_faults.worker" in command and f"MRC_FABRIC=train-faults-{parent}\0".encode() in variables:
-            found.append(int(entry.name))
-    return found
+    return processes(b"train_faults.worker", f"MRC_FABRIC=train-faults-{parent}\0".encode())
 
 
 @pytest.mark.timeout(170)
