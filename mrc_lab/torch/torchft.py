@@ -4,7 +4,7 @@
 configure it aborts the group before, if there is one, makes another in the store that it is given, and waits until all
 members are connected. A group has queue pairs and memory of its own, so no packet of an old one reaches a new one.
 
-Whoever calls last, wins: `configure` and `abort` end a `configure` that is under way in another thread, which raises.
+The last call wins: `configure` and `abort` end a `configure` that is under way in another thread, which raises.
 docs/training-faults.md is the user's page.
 """
 

@@ -103,5 +103,5 @@ def _changes(case: Case) -> int:
             count = load.steps * len(load.gradients) if isinstance(load, Training) else load.iterations
             operations += (load.warmup + count) * (1 if load.clusters == 1 else 3)  # phases
         if isinstance(load, Replayed):  # each message begins or ends alone, perhaps
-            operations += 2 * sum(one.kind is OperationKind.SEND for one in load.source.schedule.operations)
+            operations += 2 * sum(sent.kind is OperationKind.SEND for sent in load.source.schedule.operations)
     return 1 + 2 * len(times) + operations

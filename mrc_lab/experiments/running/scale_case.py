@@ -65,7 +65,7 @@ def run_scale_case(
 ) -> Recording:
     """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over.
 
-    `notify` is told first how large it is. Once `interrupted`, the run ends, and an error of its recording says so.
+    `notify` is told first how large it is. Once `interrupted`, the run ends with an error in its recording.
     ExperimentError if it would not fit into memory, KeyboardInterrupt if it is interrupted before it begins.
     """
     fabric = fitted_fabric(case)

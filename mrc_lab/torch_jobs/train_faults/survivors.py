@@ -2,8 +2,8 @@
 
 Every rank whose operation has failed puts a report for the round: whether it is fit to go on, and whom its NIC knows to
 be lost. It waits for the reports of all others that nobody calls lost, but no longer than the last call, as torchrun's
-rendezvous does. Whoever waits no more proposes those that have reported, are fit, and reach each other; the store keeps
-the first proposal. A rank that comes too late finds itself out.
+rendezvous does. A rank whose wait is over proposes those that have reported, are fit, and reach each other; the store
+keeps the first proposal. A rank that comes too late finds itself out.
 """
 
 from __future__ import annotations
