@@ -120,6 +120,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "port_status_retry": (1, _HOUR),
     "port_status_max": (1, _HOUR),
     "flap_window": (0, _HOUR),
+    "port_remap": (0, _HOUR),
     "slow_port_retry": (0, _HOUR),
 }
 
@@ -201,6 +202,8 @@ class TransportSettings:
     * `port_status_max`: that wait doubles up to this when each plane has had its turn.
     * `flap_window`: when a port returns, paths that went bad at most this long before it was lost are GOOD again
       without a probe.
+    * `port_remap`: how long the NIC takes to leave a port that has lost its link, and sends nothing on any port; 0: no
+      time. The NIC of the MRC publication takes "typically a few seconds" in production (docs/protocol.md, R3.17).
     * `slow_port_retry`: a port that is slower than the others, of the NIC or of a peer, carries no new data for this
       time and is then tried; each failed trial doubles the time, up to 64 times. 0: it stays in use.
 
@@ -245,6 +248,7 @@ class TransportSettings:
     port_status_retry: int = 10_000_000
     port_status_max: int = 1_000_000_000
     flap_window: int = 1_000_000_000
+    port_remap: int = 0
     slow_port_retry: int = 0
 
     def __post_init__(self) -> None:

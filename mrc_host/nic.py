@@ -30,6 +30,7 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nic_stats import NicStats
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer_table import PeerTable
+from mrc_host.transport.port_remap import PortRemap
 from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, largest_path_mtu
 from mrc_host.transport.queue_pair_table import QueuePairTable
 from mrc_host.transport.trace import Tracer, TraceSink
@@ -97,6 +98,7 @@ class Nic:
         )
         self._scheduler = self._context.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
+        self._remap = PortRemap(self._scheduler, config.settings.transport.port_remap, self._change_port)
         self._peers = PeerTable(self._context, config.destinations)
         self._cqs = CompletionQueueTable(config.name)
         self._qps = QueuePairTable(self._context, self._peers, self._cqs, incarnation)
@@ -201,13 +203,22 @@ class Nic:
         self._scheduler.tick(now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
-        """The link of `port` went down or came up. Traffic leaves the port at once, and peers are notified."""
-        context = self._context
-        context.now = now
+        """The link of `port` went down or came up.
+
+        Traffic leaves a port without a link, and peers are notified: at once, or, if there are queue pairs, after the
+        setting `port_remap`.
+        """
+        self._context.now = now
         self._scheduler.input_begins()
-        bit = 1 << port
-        if bool(context.local_up & bit) == up:
-            return
+        if bool(self._context.local_up >> port & 1) == up:
+            if up:
+                self._remap.returned(port)
+        elif up or not self._qps.by_qpn or not self._remap.begins(port, now):
+            self._change_port(port, up, now)
+
+    def _change_port(self, port: int, up: bool, now: int) -> None:
+        """Use `port` again, or leave it."""
+        context = self._context
         context.change_link(port)
         if up:
             self._ports[port].recovered += 1

@@ -25,7 +25,7 @@ class Pauses(PacketSource):
     pause added when it ends.
     """
 
-    __slots__ = ("_queues", "_rates", "_scheduler", "_since", "_until", "paused_ns", "received")
+    __slots__ = ("_paused", "_queues", "_rates", "_scheduler", "_since", "_until", "paused_ns", "received")
 
     def __init__(self, config: NicConfig, priorities: PausePriorities, scheduler: Scheduler) -> None:
         super().__init__()
@@ -34,6 +34,7 @@ class Pauses(PacketSource):
         self._queues = (priorities.data, priorities.control)
         self._scheduler = scheduler
         self._until: dict[tuple[int, int], int] = {}  # by port and priority
+        self._paused = 0  # mask of ports that may not send data
         self._since: dict[int, int] = {}  # by port: since when data is stopped
         self.received = 0
         self.paused_ns = 0
@@ -65,12 +66,12 @@ class Pauses(PacketSource):
                 if priority in priorities:
                     held[queue] |= 1 << port
         self._account(held[0], now)
-        self._scheduler.hold(*held)
+        self._scheduler.pause(*held)
         if self._until:
             self._scheduler.arm(self, min(self._until.values()))
 
     def _account(self, held: int, now: int) -> None:
-        changed = held ^ self._scheduler.held_data
+        changed, self._paused = held ^ self._paused, held
         for port in range(len(self._rates)):
             if changed >> port & 1:
                 if held >> port & 1:

@@ -121,7 +121,9 @@ class Scheduler:
         self.waiting = 0  # mask of ports where sources are queued
         self.empty_ports = 0  # ports that had nothing to send since the last input
         self.kick = False
-        self.held_control = self.held_data = 0  # masks of ports that may not send: see pause.py
+        self._paused = (0, 0)  # masks of ports that neighbours have paused, for data and for control: see pause.py
+        self._stopped = 0  # mask of all ports while the NIC sends nothing: see port_remap.py
+        self.held_control = self.held_data = 0  # masks of ports that may not send, for either reason
         self._held: list[dict[PacketSource, None]] = [{} for _ in range(ports)]  # by port: sources with held probes
         self._quantum = 1  # bytes
         self._heap: list[tuple[int, int, PacketSource]] = []
@@ -161,8 +163,18 @@ class Scheduler:
             port = low.bit_length() - 1
             queues[port].append(entries[port])
 
-    def hold(self, data: int, control: int) -> None:
-        """Set the ports that may not send data, and those that may not send control packets, from now on."""
+    def pause(self, data: int, control: int) -> None:
+        """Set the ports that neighbours do not let send data, and those for control packets, from now on."""
+        self._paused = data, control
+        self._hold()
+
+    def stop(self, stopped: bool) -> None:
+        """Send nothing on any port from now on, or send again where no pause forbids it."""
+        self._stopped = self._all if stopped else 0
+        self._hold()
+
+    def _hold(self) -> None:
+        data, control = self._paused[0] | self._stopped, self._paused[1] | self._stopped
         released = self.held_data & ~data
         self.held_data, self.held_control = data, control
         while released:

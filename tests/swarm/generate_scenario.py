@@ -75,6 +75,10 @@ def plain(seed: int) -> Scenario:
         queues = default_queues(with_headroom(fabric, delay))
     if generator(seed, "one class").random() < 0.2:
         fabric = replace(fabric, queues=replace(fabric.queues, retransmissions_first=False))
+    remap = generator(seed, "port remap")
+    if remap.random() < 0.08:
+        transport = replace(fabric.settings.transport, port_remap=remap.choice((20_000, 300_000, 3_000_000)))
+        fabric = replace(fabric, settings=replace(fabric.settings, transport=transport))
     fabric = replace(fabric, reroute_ns=_reroute(generator(seed, "reroute")))
     fit = timing(fabric, delay, queues.max_packets)
     pairs = tuple(_pair(rng, fabric, fit) for _ in range(rng.choice((1, 2, 3, 5, 12))))

@@ -23,6 +23,7 @@ from tests.swarm.denylists import Denied, DenylistChecker
 from tests.swarm.excused_failures import Verdicts
 from tests.swarm.final_checks import Afterwards
 from tests.swarm.life_attributes import longest_retries
+from tests.swarm.remaps import with_silences
 from tests.swarm.scenario import FOREVER, HORIZON, Scenario
 from tests.swarm.traffic_checks import Shares
 from tests.swarm.traffic_counts import Flow, TrafficCounts
@@ -80,7 +81,7 @@ class SwarmRun:
                 until = None if planned.end >= FOREVER else planned.end
                 world.faults.add(planned.fault, at=planned.start, until=until)
         denylists.plan(denials)
-        verdicts = Verdicts(scenario, self._transport(), self._report)
+        verdicts = Verdicts(with_silences(scenario), self._transport(), self._report)
         shares = Shares(scenario, self._transport(), self._counts, self._report)
         with world:
             try:

@@ -71,6 +71,7 @@ TIMERS = (
     "port_status_retry",
     "port_status_max",
     "flap_window",
+    "port_remap",
     "slow_port_retry",
 )
 

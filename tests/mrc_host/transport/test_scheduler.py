@@ -202,7 +202,7 @@ def test_what_is_due_first_and_which_ports_have_sources_is_known_whatever_happen
             one.data += chance.randrange(3)
             scheduler.activate_data(one, chance.randrange(8))
         elif what == 2:
-            scheduler.hold(chance.randrange(8), chance.randrange(8))
+            scheduler.pause(chance.randrange(8), chance.randrange(8))
         elif what == 3:
             scheduler.arm(one, now + chance.randrange(1, 100))
         elif what == 4:
