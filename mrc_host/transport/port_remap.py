@@ -4,7 +4,8 @@ In the MRC publication firmware does this, queue pair by queue pair: "typically 
 second with four queue pairs, and its throughput is near zero meanwhile (docs/protocol.md, R3.17). Here the NIC sends
 nothing on any port for the setting `port_remap`, and only then leaves the port and notifies its peers. What arrives is
 taken, and its answers wait. A link that is back before that has not been noticed, but has cost the silence. A second
-port that loses its link meanwhile begins the time anew for both.
+port that loses its link meanwhile begins the time anew for both. A NIC without queue pairs has nothing to
+move.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The silences of NICs that take their time to leave a port (`port_remap`), as cuts of all their links.
 
-A NIC is silent for that time from each moment on in which one of its ports loses its carrier, or in which it begins
-anew with a port that has none. When that is, is not known of a link that comes and goes at random: as long as it does.
+A NIC is silent for that time from each moment on in which one of its ports loses its carrier. Of a link that comes and
+goes at random it is not known when that is: as long as it does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from simulation.fault_limits import SIMULATION
-from tests.swarm.application_faults import HOST_FAULTS, Restart
+from tests.swarm.application_faults import HOST_FAULTS
 from tests.swarm.channel_faults import CHANNEL_FAULTS
 from tests.swarm.denylists import Denied
 from tests.swarm.scenario import Scenario, ScenarioFault
@@ -34,8 +34,6 @@ def with_silences(scenario: Scenario) -> Scenario:
 
 def _beginnings(fabric: Fabric, planned: ScenarioFault) -> Iterator[tuple[str, int, int]]:
     """NICs, and from when until when a silence of theirs may begin because of a fault."""
-    if isinstance(planned.fault, Restart):
-        yield planned.fault.nic, planned.start, planned.end
     if isinstance(planned.fault, (Denied, *HOST_FAULTS, *CHANNEL_FAULTS)):
         return
     links = [fabric.link(name) for name in SIMULATION.effect_of(fabric, planned.fault).down]

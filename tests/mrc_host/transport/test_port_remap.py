@@ -134,3 +134,12 @@ def pause_data(world: World, port: int, quanta: int) -> None:
     priorities = dict.fromkeys(PausePriorities().data, quanta)
     world.nics[0].receive(port, pause.build(bytes(6), priorities), world.now)
     world.pump(0)
+
+
+def test_a_nic_without_queue_pairs_has_nothing_to_move() -> None:
+    world = World(planes=2, transport=SETTINGS)
+    world.set_port(0, 1, False)
+    assert port_events(world, 0) == [(world.now, False, True)]
+    a, b = connect(world)
+    a.write(b, 20_000)
+    assert world.run(until=a.idle, duration=MS)
