@@ -8,7 +8,7 @@ packet is discarded by the NIC that receives it. Chances of several faults are i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,12 @@ class LinkStates:
     access_rate: Floats
     uplink_loss: Floats
     uplink_rate: Floats
+
+    def without_nics(self, nics: list[int]) -> LinkStates:
+        """The states with nothing to and from some NICs, which keep their carriers."""
+        access = self.access_rate.copy()
+        access[:, nics] = 0.0
+        return replace(self, access_rate=access)
 
     @classmethod
     def of(cls, network: Network, effects: Iterable[Effect]) -> LinkStates:

@@ -56,6 +56,8 @@ class ScaleWorld:
         self.states = LinkStates.of(network, ())
         self._rates = Rates(network, streams)
         self._stale = False
+        self._remap = settings.port_remap
+        self._silent: dict[int, int] = {}  # NICs that send nothing (docs/protocol.md, R3.17), and until when
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
         self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed, seed)
         self.single = SinglePaths(network, streams, retries, settings.base_rtt, self.at, self.rates_changed, self._fail)
@@ -82,6 +84,8 @@ class ScaleWorld:
             states.uplink_rate != self.states.uplink_rate
         ).any():
             self.rates_changed()
+        if self._remap:
+            self._fall_silent(np.flatnonzero((self.states.carrier & ~states.carrier).any(axis=1)))
         if (states.carrier & ~self.states.carrier).any():
             self._fresh.append(np.empty(0, dtype=np.int64))  # whoever has a plane back meets what died there meanwhile
         self.states = states
@@ -91,6 +95,18 @@ class ScaleWorld:
         if due is not None and due != self._awaited:
             self._awaited = due
             self.at(due, lambda _: self.faults_changed())
+
+    def _fall_silent(self, nics: Integers) -> None:
+        """NICs are about to leave a port, and neither send nor answer until they have."""
+        until = self.now + self._remap
+        self._silent.update(dict.fromkeys(nics.tolist(), until))
+        if len(nics):
+            self.at(until, self._end_silences)
+            self.rates_changed()
+
+    def _end_silences(self, now: int) -> None:
+        self._silent = {nic: until for nic, until in self._silent.items() if until > now}
+        self.rates_changed()
 
     # ---- streams ----------------------------------------------------------------------------------------------------
 
@@ -112,7 +128,8 @@ class ScaleWorld:
     def _compute(self) -> None:
         self._stale = False
         self.paths.refresh()
-        self.streams.rate = self._rates.compute(self.states, self.paths.usable, self.single.waiting)
+        states = self.states.without_nics(list(self._silent)) if self._silent else self.states
+        self.streams.rate = self._rates.compute(states, self.paths.usable, self.single.waiting)
         if self._fresh:
             fresh, self._fresh = np.concatenate(self._fresh), []
             self.paths.began(fresh, self.now)

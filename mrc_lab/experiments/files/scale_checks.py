@@ -47,8 +47,8 @@ _FABRIC: Final = (
 _TRANSPORT: Final = ("type", "qps", "attributes", "settings")
 _ATTRIBUTES: Final = ("path_mtu", "timeout", "retry_count", "linear_retries")
 _SETTINGS: Final = (
-    "backup_share", "base_rtt", "flap_half_life", "linear_retries", "max_backoff", "probe_interval",
-    "probe_successes", "probe_timeout", "reorder_fraction", "sack_threshold",
+    "backup_share", "base_rtt", "flap_half_life", "linear_retries", "max_backoff", "port_remap",
+    "probe_interval", "probe_successes", "probe_timeout", "reorder_fraction", "sack_threshold",
 )  # fmt: skip
 _RANKS_REFUSED: Final = ("unacknowledged",)
 

@@ -146,6 +146,19 @@ def test_a_flow_that_waits_for_its_messages(qps: int, message: str, outstanding:
     assert all(close(*pair, RATE) for pair in zip(*rates, strict=True))
 
 
+def test_a_nic_that_takes_its_time_to_leave_a_port_neither_sends_nor_answers() -> None:
+    work = "workload: {kind: write_bw, pairs: [h1>h5, h9>h1, h6>h10], message: 128K, outstanding: 16}\n"
+    fabric = "fabric: {hosts: 16, planes: 4, t0: 4, t1: 4, rate: 100G}\ntransport: {settings: {port_remap: 1ms}}\n"
+    fault = "faults: [{kind: link_down, link: 'h1@p0', at: 500us}]\n"
+    packets, ours = both(f"{fabric}{work}{fault}duration: 3ms\nmeasure: {{bin: 100us, links: no}}\n")
+    rates = [recording.rates() for recording in (packets, ours)]
+    for flow, silent, left in ((0, 0.0, 0.75), (1, 0.0, 0.75), (2, 1.0, 1.0)):  # of what they had before
+        for rate in rates:
+            before = rate[2:5, flow].mean()
+            assert close(rate[6:15, flow].mean(), silent * before, RATE), (flow, rate[:, flow])
+            assert close(rate[17:, flow].mean(), left * before, RATE), (flow, rate[:, flow])
+
+
 @pytest.mark.parametrize("planes", [2, 4, 8])
 def test_a_permutation_that_fills_every_uplink(planes: int) -> None:
     fabric = f"fabric: {{hosts: 64, planes: {planes}, t0: 8, t1: 8, rate: 100G}}\n"
