@@ -40,18 +40,19 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One workload under one condition."""
+    """One workload under one condition; `beside` are the transports that are shown without being ranked."""
 
     workload: str
     condition: str
     results: Mapping[str, Result]
+    beside: frozenset[str] = frozenset()
 
     @property
     def best(self) -> tuple[str, ...]:
         """The best transport, and those that are as good."""
-        first = max(self.results.values(), key=lambda result: result.share.mean)
-        least = first.share.mean - _ALIKE
-        return tuple(name for name, result in self.results.items() if result.share.mean > least)
+        ranked = {name: result.share.mean for name, result in self.results.items() if name not in self.beside}
+        least = max(ranked.values(), default=0.0) - _ALIKE
+        return tuple(name for name, share in ranked.items() if share > least)
 
     @property
     def behind(self) -> bool:
@@ -75,7 +76,8 @@ def ranking(comparison: Comparison, runs: Mapping[str, Iterable[Run]]) -> list[R
             if found:
                 result = _result(found, case_of(content), capacity[condition])
                 results.setdefault((workload, condition), {})[transport["name"]] = result
-    rows = [Row(workload, condition, found) for (workload, condition), found in results.items()]
+    beside = frozenset(transport["name"] for transport in comparison.transports if transport.get("beside"))
+    rows = [Row(workload, condition, found, beside) for (workload, condition), found in results.items()]
     return sorted(rows, key=lambda row: not row.behind)
 
 

@@ -74,4 +74,4 @@ def test_the_list_says_what_there_is() -> None:
     listed = CliRunner().invoke(rank, ["--list", "--only", "healthy"], standalone_mode=False)
     assert listed.return_value == 0
     assert "conditions: healthy\n" in listed.stdout
-    assert "transports: mrc, uet, rc_ar, rc_sr, rc, rc-reroute, rc-dcqcn" in listed.stdout
+    assert "transports: mrc, uet, rc_ar, rc_sr, rc, rc-reroute, rc-dcqcn, mrc-1-plane" in listed.stdout

@@ -65,6 +65,25 @@ def test_the_share_is_that_of_the_ideal_time() -> None:
     assert (result.p99, result.p100, result.stall, result.unfinished) == (90.0, 100.0, 5.0, 0)
 
 
+def test_what_stands_beside_is_shown_and_not_ranked() -> None:
+    comparison = load().only(["mrc", "uet", "mrc-1-plane", "incast-8", "healthy"])
+    (row,) = rows(comparison, **{"mrc": [run(end=3 * MS)], "uet": [run(end=4 * MS)], "mrc-1-plane": [run(end=2 * MS)]})
+    assert (row.best, row.behind) == (("mrc",), False)
+    assert list(row.results) == ["mrc", "uet", "mrc-1-plane"]
+    text = markdown(comparison, [row], [1])
+    assert "MRC is behind in 0 of 1 rows" in text
+    share = row.results["mrc-1-plane"].share.mean
+    assert f" {share:.3f} |" in text
+    assert f"**{share:.3f}**" not in text
+
+
+def test_a_row_of_what_is_not_ranked_has_no_best() -> None:
+    comparison = load().only(["mrc-1-plane", "incast-8", "healthy"])
+    (row,) = rows(comparison, **{"mrc-1-plane": [run()]})
+    assert (row.best, row.behind) == ((), False)
+    assert "incast-8" in markdown(comparison, [row], [1])
+
+
 def test_what_a_fault_takes_from_the_network_is_no_fault_of_the_transport_once_it_is_there() -> None:
     (row,) = rows(mrc=[run("incast-8.dark-plane", end=2 * MS)])
     dark_at = 30_000
