@@ -71,9 +71,9 @@ TIMERS = (
     "port_status_retry",
     "port_status_max",
     "flap_window",
-    "port_remap",
     "slow_port_retry",
 )
+TIMES = ("port_remap",)  # no timers: they have nothing to do with round trips
 
 MAX_EVS = 4096  # of an EV profile
 NSCC_TIMES = (
@@ -137,7 +137,7 @@ class TransportPart:
     settings: tuple[tuple[str, object], ...] = key(
         SomeFields(
             plain_fields(
-                TransportSettings, {"nscc": _NSCC, "dcqcn": _DCQCN}, times=TIMERS, without=_SETTINGS_ELSEWHERE
+                TransportSettings, {"nscc": _NSCC, "dcqcn": _DCQCN}, times=(*TIMERS, *TIMES), without=_SETTINGS_ELSEWHERE
             ),
             renamed_keys.SETTINGS,
         ),

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from mrc_host.config import TransportSettings
 from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files.checks import build_fabric
-from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case
+from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, TIMES, Case
 from mrc_lab.experiments.files.transport import settings_given
 from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.fabric.link_rate import carried_rate
@@ -74,6 +74,9 @@ def scaled_settings(
     for name in TIMERS:
         if found.get(name):  # 0 turns some of them off
             found[name] = min(_LONGEST_TIMER_NS, max(getattr(base, name), round(found[name] * stretch)))
+    for name in TIMES:
+        if name in found:
+            found[name] = min(_LONGEST_TIMER_NS, round(found[name] / scale))
     if "assumed_rate" in found:
         found["assumed_rate"] = max(1, round(found["assumed_rate"] * scale))
     if "nscc" in found:

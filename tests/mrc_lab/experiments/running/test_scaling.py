@@ -66,6 +66,12 @@ def test_timers_scale_with_rtts_and_keep_a_minimum_for_processes():
     assert settings_of("{settings: {base_rtt: 13us}}", 1e-4).base_rtt == 0, "the fabric has its own"
 
 
+def test_the_time_to_leave_a_port_is_scaled_like_faults():
+    given = "{settings: {port_remap: 30us}}"
+    assert [settings_of(given, scale).port_remap for scale in (1, 1e-4)] == [30_000, 300_000_000]
+    assert settings_of("{settings: {port_remap: 0us}}", 1e-4).port_remap == 0
+
+
 def test_nscc_times_scale_with_rtts():
     small, large = (settings_of("{settings: {nscc: {target_delay: 9us, alpha: 2}}}", s).nscc for s in (1e-4, 1e-5))
     assert small.target_delay == pytest.approx(9 / 9.4 * 22 * MS, rel=0.02)
