@@ -85,6 +85,7 @@ DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
 DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
 _DCQCN_TYPES = {"constants": Text(tuple(CONSTANTS)), "increase_bytes": a_size(), **dict.fromkeys(DCQCN_RATES, a_rate())}
 _DCQCN = Instance(DcqcnProfile, plain_fields(DcqcnProfile, _DCQCN_TYPES, times=DCQCN_TIMES))
+_PROFILES = {"nscc": _NSCC, "dcqcn": _DCQCN}
 _ATTRIBUTES_ELSEWHERE = (
     "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write",
 )  # fmt: skip
@@ -136,9 +137,7 @@ class TransportPart:
     )
     settings: tuple[tuple[str, object], ...] = key(
         SomeFields(
-            plain_fields(
-                TransportSettings, {"nscc": _NSCC, "dcqcn": _DCQCN}, times=(*TIMERS, *TIMES), without=_SETTINGS_ELSEWHERE
-            ),
+            plain_fields(TransportSettings, _PROFILES, times=(*TIMERS, *TIMES), without=_SETTINGS_ELSEWHERE),
             renamed_keys.SETTINGS,
         ),
         "further fields of mrc_host.config.TransportSettings",

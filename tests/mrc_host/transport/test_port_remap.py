@@ -97,7 +97,7 @@ def test_a_peer_that_sends_meanwhile_gets_no_answer_and_goes_on_afterwards() -> 
 
 
 def test_a_nic_that_lost_all_ports_is_silent_until_they_are_back() -> None:
-    world, a, b = busy_pair()
+    world, a, _b = busy_pair()
     for port in range(2):
         world.set_port(0, port, False)
     back = world.now + 3 * REMAP
