@@ -85,7 +85,7 @@ DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
 _DCQCN_TYPES = {"constants": Text(tuple(CONSTANTS)), "increase_bytes": a_size(), **dict.fromkeys(DCQCN_RATES, a_rate())}
 _DCQCN = Instance(DcqcnProfile, plain_fields(DcqcnProfile, _DCQCN_TYPES, times=DCQCN_TIMES))
 _ATTRIBUTES_ELSEWHERE = (
-    "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write",
+    "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "planes", "remote_write",
 )  # fmt: skip
 _SETTINGS_ELSEWHERE = ("congestion", "rc_congestion", "spraying", "path_selection", "plugins")
 
