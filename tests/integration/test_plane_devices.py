@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from ipaddress import IPv6Address
+from pathlib import Path
 
 import pytest
 
@@ -20,16 +24,27 @@ from tests.integration.perftest import cut, pair, start, table_of
 from tests.waiting import until
 from topologies import addressing
 from topologies.clos import multi_plane_clos
+from topologies.emulation import host_environment
 
 pytestmark = [*perftest.MARKS, perftest.needs_perftest]
 
-PLANES = {"MRC_PLANE_DEVICES": "1"}
+NAME = own("rails")
+MRC = Path(sys.executable).with_name("mrc")
+PLANES = host_environment.PLANE_DEVICES
+WATCHER = """
+import sys
+from pyverbs.device import Context
+context = Context(name=sys.argv[1])
+print("open", flush=True)
+while True:
+    print({9: "PORT_ACTIVE", 10: "PORT_ERR"}[context.get_async_event().event_type], flush=True)
+"""
 DARK = "-u 9 -n 2000"  # an ACK timeout of 0.5 ms, so that a silent peer is an error soon
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[EmulatedWorld]:
-    with running(multi_plane_clos(own("rails"), planes=2, t0=2, t1=2, hosts=4, rate_bps=100_000_000)) as world:
+    with running(multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=100_000_000)) as world:
         yield world
 
 
@@ -52,6 +67,13 @@ def test_tools_list_a_device_for_each_plane_if_asked_to(world: EmulatedWorld) ->
     assert [name for name, _ in found] == ["mrc0", "mrc0_p0", "mrc0_p1"]
     assert len({guid for _, guid in found}) == 3
     assert states(world, "h2") == {"mrc0": "ACTIVE", "mrc0_p0": "ACTIVE", "mrc0_p1": "ACTIVE"}
+
+
+def test_mrc_exec_gives_programs_these_devices_on_request(world: EmulatedWorld) -> None:
+    words = [MRC, "exec", "--devices-per-plane", NAME, "h2", "--", "ibv_devinfo", "-d", "mrc0_p1"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("hca_id") == 1
 
 
 def test_the_gid_of_a_device_is_the_address_of_the_hosts_interface_in_its_plane(world: EmulatedWorld) -> None:
@@ -116,6 +138,27 @@ def test_a_cut_link_ends_a_program_on_its_plane_and_no_other(world: EmulatedWorl
     until(lambda: states(world, host)["mrc0_p1"] == "ACTIVE", "the NIC to see the link again")
     with pair(world, "ib_write_bw -d mrc0_p1 -s 65536 -n 20", port=18535, **PLANES) as ends:
         assert table_of(*ends)
+
+
+@pytest.mark.skipif(
+    subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], capture_output=True).returncode != 0,
+    reason="apt-get install python3-pyverbs",
+)
+def test_each_device_has_the_events_of_its_planes(world: EmulatedWorld) -> None:
+    with ExitStack() as stack:
+        watchers = {}
+        for name in ("mrc0", "mrc0_p0", "mrc0_p1"):
+            process = stack.enter_context(start(world, "h2", "/usr/bin/python3", "-c", WATCHER, name, **PLANES))
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "open\n"
+            watchers[name] = process.stdout
+        with cut(world, "h2@p1"):
+            assert watchers["mrc0_p1"].readline() == "PORT_ERR\n"
+            with cut(world, "h2@p0"):
+                assert watchers["mrc0_p0"].readline() == watchers["mrc0"].readline() == "PORT_ERR\n"
+            assert watchers["mrc0_p0"].readline() == watchers["mrc0"].readline() == "PORT_ACTIVE\n"
+        assert watchers["mrc0_p1"].readline() == "PORT_ACTIVE\n"
 
 
 @pytest.mark.parametrize(("client", "server"), [("mrc0_p1", "mrc0"), ("mrc0", "mrc0_p1")])
