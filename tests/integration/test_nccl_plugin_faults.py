@@ -30,6 +30,7 @@ from tests.integration.names import own
 from tests.integration.nccl_program import counters, released
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
+from topologies.emulation import host_environment
 from topologies.faults.flap import Flap
 
 pytestmark = [*nccl_program.MARKS, pytest.mark.timeout(300)]
@@ -298,20 +299,43 @@ def test_nothing_tells_of_a_peer_that_was_killed_while_nothing_was_under_way(
         both.stop()
 
 
+def lose_peer(both: Connection, faults: Faults, case: FaultCase, host: str, label: str) -> None:
+    """Nobody answers this host, whose end has something under way: an error after the retries, and then a new start."""
+    at_it, other = (both.sender, both.receiver) if host == SENDER else (both.receiver, both.sender)
+    if host == SENDER:
+        both.hold_with_receives_posted()
+    else:
+        both.hold_without()
+    faults.make(case.faults_of("planes"))
+    began = time.monotonic_ns()
+    at_it.say("go")
+    *_, failed = at_it.expect("failed")
+    assert int(failed) - began > 0.9 * budget(SHORT)
+    show(label, began, both)
+    assert not other.lines("failed")
+    other.say("close")
+    both.check_closed()
+    faults.clear()
+    both.again()
+    both.stop()
+
+
+@pytest.mark.parametrize("host", [SENDER, RECEIVER])
 @pytest.mark.parametrize("case", SILENT, ids=lambda case: case.name)
 def test_a_peer_that_does_not_answer_is_an_error_after_the_retries(
-    world: EmulatedWorld, program: Path, tmp_path: Path, faults: Faults, case: FaultCase
+    world: EmulatedWorld, program: Path, tmp_path: Path, faults: Faults, case: FaultCase, host: str
 ) -> None:
     with connection(world, program, tmp_path, NCCL_MRC_TIMEOUT=str(SHORT)) as both:
-        began = faults.make(case.faults_of("planes"))
-        *_, failed = both.sender.expect("failed")
-        assert int(failed) - began > 0.9 * budget(SHORT)
-        both.receiver.say("close")  # it fails, too, if it has told of a receive meanwhile
-        both.check_closed()
-        show(case.name, began, both)
-        faults.clear()
-        both.again()
-        both.stop()
+        lose_peer(both, faults, case, host, case.name)
+
+
+@pytest.mark.parametrize("name", ["cut-port", "dark-plane"])
+def test_a_device_of_one_plane_is_lost_with_it(
+    world: EmulatedWorld, program: Path, tmp_path: Path, faults: Faults, name: str
+) -> None:
+    rail = {**host_environment.PLANE_DEVICES, "NCCL_IB_HCA": "=mrc0_p0", "NCCL_MRC_TIMEOUT": str(SHORT)}
+    with connection(world, program, tmp_path, **rail) as both:
+        lose_peer(both, faults, LAB[name], SENDER, f"{name}, on mrc0_p0")
 
 
 @pytest.mark.parametrize("host", [SENDER, RECEIVER])

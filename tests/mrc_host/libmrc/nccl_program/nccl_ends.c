@@ -60,7 +60,7 @@ struct end end_with(const char *plugin) {
     CHECK(end.net->devices(&count) == NCCL_SUCCESS && count == 1);
     struct nccl_properties properties;
     CHECK(end.net->get_properties(0, &properties) == NCCL_SUCCESS);
-    CHECK(!strcmp(properties.name, "mrc0") && properties.port == 1 && properties.guid);
+    CHECK(!strncmp(properties.name, "mrc0", 4) && properties.port == 1 && properties.guid);
     CHECK(properties.memory_kinds == NCCL_HOST_MEMORY && properties.devices.count == 1);
     CHECK(properties.max_receives >= MULTI);
     end.memory = aligned_alloc(4096, MEMORY);
