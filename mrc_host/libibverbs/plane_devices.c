@@ -82,6 +82,7 @@ uint32_t mrc_planes_of_device(const struct ibv_device *device) {
     return number ? 1u << (number - 1) : ALL_PLANES;
 }
 
+/* Whether it is an address as NICs of our fabrics have them, which leaves room for a plane. */
 static int is_of_nic(const union ibv_gid *gid) {
     return !gid->raw[MARK] && !gid->raw[MARK + 1] && !gid->raw[PLANE] && !gid->raw[PLANE + 1];
 }
@@ -94,7 +95,7 @@ int mrc_set_gid(struct mrc_context *context, const union ibv_gid *address) {
     if (number > context->plane_count)
         return ENODEV;
     if (!is_of_nic(address))
-        return EADDRNOTAVAIL; /* not an address of ours, which leaves room for planes */
+        return EADDRNOTAVAIL;
     context->gid.raw[MARK + 1] = 1;
     context->gid.raw[PLANE + 1] = (uint8_t)(number - 1);
     return 0;
@@ -103,7 +104,7 @@ int mrc_set_gid(struct mrc_context *context, const union ibv_gid *address) {
 int mrc_find_peer(const struct mrc_context *context, union ibv_gid *gid, uint32_t *planes) {
     uint32_t plane = (uint32_t)gid->raw[PLANE] << 8 | gid->raw[PLANE + 1];
     *planes = context->own_planes;
-    if (gid->raw[MARK] || gid->raw[MARK + 1] != 1)
+    if (gid->raw[MARK] || gid->raw[MARK + 1] != 1 || (*planes == ALL_PLANES && !is_of_nic(&context->gid)))
         return 0;
     memset(gid->raw + MARK, 0, PLANE + 2 - MARK);
     *planes &= plane < MAX_PLANES ? 1u << plane : 0;

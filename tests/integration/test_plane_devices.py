@@ -69,6 +69,11 @@ def test_tools_list_a_device_for_each_plane_if_asked_to(world: EmulatedWorld) ->
     assert states(world, "h2") == {"mrc0": "ACTIVE", "mrc0_p0": "ACTIVE", "mrc0_p1": "ACTIVE"}
 
 
+def test_a_nic_whose_agent_is_gone_has_no_planes(world: EmulatedWorld) -> None:
+    text = printed(world, "h2", "ibv_devices", MRC_AGENT="/nowhere", **PLANES)
+    assert re.findall(r"mrc0\S*", text) == ["mrc0"]
+
+
 def test_mrc_exec_gives_programs_these_devices_on_request(world: EmulatedWorld) -> None:
     words = [MRC, "exec", "--devices-per-plane", NAME, "h2", "--", "ibv_devinfo", "-d", "mrc0_p1"]
     done = subprocess.run(words, capture_output=True, text=True)
