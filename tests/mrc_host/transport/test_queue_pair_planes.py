@@ -97,11 +97,12 @@ def test_an_end_that_keeps_to_a_plane_works_with_one_that_does_not() -> None:
 
 
 def test_congestion_windows_are_shared_within_the_same_planes() -> None:
-    world = World(planes=2, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=20_000))
+    world = World(planes=2, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=200_000))
     ends = [connect(world, attributes=QpAttributes(planes=planes))[0] for planes in (1, 1, 2, ALL_PLANES)]
     first, second, third, fourth = (end.qp.requester.window.shared for end in ends)
     assert first is second
     assert len({id(first), id(third), id(fourth)}) == 3
+    assert third.cc.cwnd == fourth.cc.cwnd // 2, "of one plane's rate"
 
 
 def test_planes_that_lead_nowhere_are_refused() -> None:
