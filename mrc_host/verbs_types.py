@@ -155,6 +155,7 @@ class QpAddress:
     psn: int | None = None
 
 
+ALL_PLANES = (1 << 32) - 1  # as a mask
 MPR_UNIT = 128  # PSNs
 MAX_RECEIVES = 4096  # posted receives of a queue pair
 MAX_SGE = 16  # pieces of local memory in one work request
@@ -257,6 +258,8 @@ class QpAttributes:
     what they were when the queue pair was created (docs/verbs.md, "Lives of a queue pair"). `path_mtu` is
     256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU. `udp_sport` is the UDP source port of an RC
     queue pair, by which ECMP chooses its path (0: from a hash of both ends); MRC's is part of its entropy values.
+    `planes` is a mask of the planes on which the queue pair sends data and answers, whatever its EV profile; queue
+    pairs with different masks do not share a congestion window.
     """
 
     path_mtu: int = 4096
@@ -280,6 +283,7 @@ class QpAttributes:
     num_send_peers: int = 0
     num_remote_recv_peers: int = 0
     udp_sport: int = 0
+    planes: int = ALL_PLANES
     remote_write: bool = True
 
 

@@ -60,6 +60,7 @@ SECOND: Final = (
     # BMv2 and other implementations
     "integration/test_bmv2.py",
     "integration/test_nccl_plugin.py",
+    "integration/test_nccl_plugin_faults.py",
     "integration/test_ptf.py",
     "integration/test_soft_roce.py",
     "mrc_host/libibverbs/test_hostile_agents.py",

@@ -4,7 +4,8 @@ It speaks the agent's protocol (:mod:`mrc_host.verbs.remote.protocol`) and finds
 variable ``MRC_AGENT``. :mod:`mrc_host.libibverbs.build` compiles it; docs/applications.md says what it can do.
 
     agent.c             the connection to the agent; json.c reads its answers
-    device.c            the device, its port and its addresses
+    device.c            a device and its addresses; ports.c its ports
+    plane_devices.c     which devices there are, and what a GID says of planes
     memory_region.c     registration; shared_pages.c moves pages onto the memory shared with the NIC
     completion_queue.c  completions; completion_channel.c those that poll() waits for
     events.c            asynchronous events, and the thread that reads while the application does not

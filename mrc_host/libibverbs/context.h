@@ -12,6 +12,7 @@
 enum { MAX_CQE = 65536, SEND_DEPTH = AGENT_PENDING_LIMIT };
 enum { POSTS_PER_MESSAGE = 512 };
 enum { MAX_PLANES = 32 };
+#define ALL_PLANES UINT32_MAX
 enum { GIDS = 4 }; /* of a port; all are the NIC's address, as programs for RoCE ask for index 0, 1 or 3 */
 
 struct mrc_channel {
@@ -71,6 +72,7 @@ struct mrc_context {
     int mtu;                    /* largest path MTU, bytes */
     uint32_t planes;            /* ports of the NIC, a bit each, that have a link */
     uint32_t plane_count;       /* of these ports */
+    uint32_t own_planes;        /* what the device stands for, a bit each: plane_devices.c */
     int plane_ports;            /* whether they are ports of the device: ports.c */
     struct mrc_cq *cqs;
     struct mrc_qp *qps;
@@ -100,6 +102,18 @@ static inline int failed(int error) {
 
 /* device.c */
 struct ibv_context *mrc_open_device_at(struct ibv_device *of, const char *path);
+
+/* plane_devices.c */
+/* The devices of the NIC whose agent is at `path`; they stay valid. */
+struct ibv_device *mrc_devices(const char *path, int *count);
+uint32_t mrc_device_number(const struct ibv_device *device);
+uint32_t mrc_planes_of_device(const struct ibv_device *device);
+/* From an answer to port_states: how many ports there are, and which are `up`, a bit each. */
+uint32_t mrc_read_port_states(const char *answer, uint32_t *up);
+/* The GID of a context's device, which follows from the NIC's address; 0 or an errno. */
+int mrc_set_gid(struct mrc_context *context, const union ibv_gid *address);
+/* Make of the GID of a peer's device the address of its NIC, and find the planes between both; 0 or an errno. */
+int mrc_find_peer(const struct mrc_context *context, union ibv_gid *gid, uint32_t *planes);
 
 /* ports.c */
 uint8_t mrc_port_count(const struct mrc_context *context);

@@ -1,4 +1,4 @@
-/* The one device: the NIC of this host, whose agent's socket the environment variable MRC_AGENT names. */
+/* A device: the NIC of this host, whose agent's socket the environment variable MRC_AGENT names, or one plane of it. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,25 +15,18 @@ enum { ROCE_V2 = 1 };
 /* 'mrc', which no vendor can have: that bit 0 of the first byte is set makes it a group's address. */
 enum { VENDOR_ID = 0x6d7263 };
 
-static struct ibv_device device = {
-    .node_type = IBV_NODE_CA,
-    .transport_type = IBV_TRANSPORT_IB,
-    .name = "mrc0",
-    .dev_name = "uverbs0",
-    .dev_path = "/sys/class/infiniband_verbs/uverbs0",
-    .ibdev_path = "/sys/class/infiniband/mrc0",
-};
-
 static const char *agent_path(void) {
     const char *path = getenv("MRC_AGENT");
     return path && *path ? path : NULL;
 }
 
 struct ibv_device **ibv_get_device_list(int *count) {
-    int there = agent_path() != NULL;
-    struct ibv_device **list = calloc(2, sizeof *list);
-    if (list && there)
-        list[0] = &device;
+    const char *path = agent_path();
+    int there = 0;
+    struct ibv_device *devices = path ? mrc_devices(path, &there) : NULL;
+    struct ibv_device **list = calloc((size_t)there + 1, sizeof *list);
+    for (int i = 0; list && i < there; i++)
+        list[i] = &devices[i];
     if (count)
         *count = list ? there : 0;
     return list;
@@ -47,18 +40,20 @@ const char *ibv_get_device_name(struct ibv_device *of) {
     return of->name;
 }
 
-/* A number for the socket's path, which is this NIC's own on the machine: 'mrc' and 40 bits of FNV-1a. */
+/* A number for the socket's path, which is this NIC's own on the machine, and for the device: 'mrc' and 40 bits of
+ * FNV-1a. */
 __be64 ibv_get_device_guid(struct ibv_device *of) {
-    (void)of;
     uint64_t hash = 0xcbf29ce484222325ULL;
+    uint32_t number = mrc_device_number(of);
     for (const char *at = agent_path(); at && *at; at++)
         hash = (hash ^ (unsigned char)*at) * 0x100000001b3ULL;
+    if (number)
+        hash = (hash ^ number) * 0x100000001b3ULL;
     return htobe64(0x6d72630000000000ULL | (hash & 0xFFFFFFFFFFULL));
 }
 
 int ibv_get_device_index(struct ibv_device *of) {
-    (void)of;
-    return 0;
+    return (int)mrc_device_number(of);
 }
 
 int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr) {
@@ -164,17 +159,9 @@ static int learn(struct mrc_context *context) {
         context->mtu = (int)json_number(agent->answer, "path_mtu", 256);
         error = agent_request(agent, -1, "{\"op\":\"port_states\"}");
     }
-    if (error)
-        return error;
-    for (const char *at = agent->answer; (at = json_next(at, "port"));) {
-        unsigned long port = strtoul(at, NULL, 10);
-        if (port >= MAX_PLANES)
-            continue;
-        context->plane_count = port + 1 > context->plane_count ? port + 1 : context->plane_count;
-        if (json_true(at, "up"))
-            context->planes |= 1u << port;
-    }
-    return 0;
+    if (!error)
+        context->plane_count = mrc_read_port_states(agent->answer, &context->planes);
+    return error;
 }
 
 static void prepare(struct mrc_context *context, struct ibv_device *of) {
@@ -197,12 +184,16 @@ static void prepare(struct mrc_context *context, struct ibv_device *of) {
 
 /* Open what is left to open on a context with a connection; 0 or an errno. */
 static int open_on(struct mrc_context *context, struct ibv_device *of) {
-    char address[INET6_ADDRSTRLEN];
-    json_text(context->agent.answer, "address", address, sizeof address);
-    int error = inet_pton(AF_INET6, address, &context->gid) == 1 ? learn(context) : EPROTO;
+    char text[INET6_ADDRSTRLEN];
+    union ibv_gid address;
+    json_text(context->agent.answer, "address", text, sizeof text);
+    int error = inet_pton(AF_INET6, text, &address) == 1 ? learn(context) : EPROTO;
     if (error)
         return error;
     prepare(context, of);
+    error = mrc_set_gid(context, &address);
+    if (error)
+        return error;
     int fd = context->verbs.context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
     if (fd < 0)
         return errno;
@@ -212,7 +203,7 @@ static int open_on(struct mrc_context *context, struct ibv_device *of) {
     return error;
 }
 
-static struct mrc_context *allocate(const char *path) {
+static struct mrc_context *allocate(const struct ibv_device *of, const char *path) {
     struct mrc_context *context = calloc(1, sizeof *context);
     if (!context)
         return NULL;
@@ -222,7 +213,8 @@ static struct mrc_context *allocate(const char *path) {
         return NULL;
     }
     const char *plane_ports = getenv("MRC_PLANE_PORTS");
-    context->plane_ports = plane_ports && !strcmp(plane_ports, "1");
+    context->own_planes = mrc_planes_of_device(of);
+    context->plane_ports = plane_ports && !strcmp(plane_ports, "1") && context->own_planes == ALL_PLANES;
     context->agent.owner = context;
     context->agent.on_completion = mrc_on_completion;
     context->agent.on_failure = mrc_on_failure;
@@ -238,7 +230,7 @@ static void release(struct mrc_context *context) {
 }
 
 struct ibv_context *mrc_open_device_at(struct ibv_device *of, const char *path) {
-    struct mrc_context *context = allocate(path);
+    struct mrc_context *context = allocate(of, path);
     if (!context)
         return NULL;
     int error = agent_connect(&context->agent, context->path);

@@ -1,5 +1,5 @@
-/* The device's ports. Port 1 stands for all planes, since each queue pair sprays over all of them: it is down when none has
- * a link. With MRC_PLANE_PORTS=1 in the environment the planes are ports, too, from port 2 on, so that programs see the
+/* The device's ports. Port 1 of mrc0 stands for all planes, since each queue pair sprays over all of them: it is down when
+ * none has a link. With MRC_PLANE_PORTS=1 in the environment the planes are ports, too, from port 2 on, so that programs see the
  * state of each and get its events; queue pairs belong to port 1 all the same. Without it programs that open every port
  * of a device do not take one NIC for several. */
 #include <string.h>
@@ -14,7 +14,7 @@ uint8_t mrc_port_count(const struct mrc_context *context) {
 
 uint32_t mrc_planes_of_port(const struct mrc_context *context, uint32_t port) {
     if (port == 1)
-        return ~0u;
+        return context->own_planes;
     return port && port <= mrc_port_count(context) ? 1u << (port - 2) : 0;
 }
 

@@ -158,7 +158,7 @@ static const char *access_change(const struct ibv_qp_attr *attr, int mask) {
     return attr->qp_access_flags & IBV_ACCESS_REMOTE_WRITE ? ",\"remote_write\":true" : ",\"remote_write\":false";
 }
 
-static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
+static int to_rtr(struct mrc_context *context, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
                   const char *changes) {
     const int needed = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
     if ((mask & needed) != needed || attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)
@@ -167,13 +167,20 @@ static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv
         fprintf(stderr, "libibverbs (MRC): a queue pair needs the peer's GID: give the program a GID index, as in -x 3.\n");
         return EINVAL;
     }
-    char address[INET6_ADDRSTRLEN];
-    inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, address, sizeof address);
-    return agent_request(agent, -1,
+    union ibv_gid peer = attr->ah_attr.grh.dgid;
+    uint32_t planes;
+    int error = mrc_find_peer(context, &peer, &planes);
+    if (error)
+        return error;
+    char address[INET6_ADDRSTRLEN], only[32] = "";
+    inet_ntop(AF_INET6, peer.raw, address, sizeof address);
+    if (planes != ALL_PLANES)
+        snprintf(only, sizeof only, ",\"planes\":%u", planes);
+    return agent_request(&context->agent, -1,
                          "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rtr\",\"changes\":{\"path_mtu\":%d,"
-                         "\"receive_psn\":%u%s%s},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
+                         "\"receive_psn\":%u%s%s%s},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
                          qp->qp_num, 128 << attr->path_mtu, attr->rq_psn & 0xFFFFFF, changes ? changes : "",
-                         access_change(attr, mask), address, attr->dest_qp_num & 0xFFFFFF);
+                         access_change(attr, mask), only, address, attr->dest_qp_num & 0xFFFFFF);
 }
 
 /* 7 retries are the most that verbs can ask for, and few for a NIC with hundreds of paths to try: the NIC's own number
@@ -248,7 +255,7 @@ static int change_state(struct mrc_context *context, struct mrc_qp *pair, const 
     switch (attr->qp_state) {
     case IBV_QPS_RESET: error = to_reset(context, pair, mask); break;
     case IBV_QPS_INIT: error = to_init(agent, qp, attr, mask, changes); break;
-    case IBV_QPS_RTR: error = to_rtr(agent, qp, attr, mask, changes); break;
+    case IBV_QPS_RTR: error = to_rtr(context, qp, attr, mask, changes); break;
     case IBV_QPS_RTS: error = to_rts(agent, qp, attr, mask, changes); break;
     case IBV_QPS_ERR: error = to_state(agent, qp, "error"); break;
     default: break;

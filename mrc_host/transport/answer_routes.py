@@ -21,6 +21,7 @@ from mrc_host.transport.peer_planes import PeerPlanes
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, PeerSource
 from mrc_host.transport.reverse_paths import ReversePaths
 from mrc_host.transport.round_trip import RoundTrip
+from mrc_host.verbs_types import ALL_PLANES
 
 _SEARCHING: Final = 8  # probes per reverse_probe_interval while searching for paths
 
@@ -62,12 +63,12 @@ class AnswerRoutes(AnswerPaths):
 
     # ---- choosing -----------------------------------------------------------------------------------------------
 
-    def port(self, anywhere: bool = False) -> int:
-        """Mask of the one port that should carry the next answer; 0 when no plane can carry any.
+    def port(self, anywhere: bool = False, among: int = ALL_PLANES) -> int:
+        """Mask of the one port that should carry the next answer, of those in `among`; 0 when no plane can carry any.
 
         `anywhere`: it is one of many that carry the same information, and may try planes that lost earlier ones.
         """
-        answerable, probes = self._planes.answerable, self._probes
+        answerable, probes = self._planes.answerable & among, self._probes
         planes = self.reverse.planes(answerable, probes.all_bad() if probes.bad else 0, anywhere)
         planes = planes or answerable
         if planes & (planes - 1) == 0:

@@ -16,7 +16,7 @@ from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.path_policy import PathPolicy
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.profiles import resolve
+from mrc_host.transport.profiles import in_planes, resolve
 from mrc_host.transport.qp import NicQueuePair, QueuePairCreation
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, MrcRequesterOwner
 from mrc_host.transport.receiver_limit import UNLIMITED
@@ -24,6 +24,7 @@ from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
 from mrc_host.verbs_types import (
+    ALL_PLANES,
     CompletionStatus,
     PathEvent,
     PathInfo,
@@ -73,6 +74,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner):
         if profile is not None:
             universe = resolve(profile, peer.paths, nic.rng)
             peer.planes.refresh()  # there may be paths in planes that had none
+        if attributes.planes != ALL_PLANES:
+            universe = in_planes(attributes.planes, universe, peer.paths)
         paths = PathSet(
             peer.paths.plane_of,
             active_paths=self._expected_paths(peer),
@@ -104,7 +107,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner):
             return given.active_paths
         if not (given.num_qps_per_peer or given.num_send_peers or given.num_remote_recv_peers):
             return None
-        planes = peer.paths.planes.bit_count()
+        planes = (peer.paths.planes & given.planes).bit_count()
         return max(2 * peer.link_parameters(given).packets() // max(given.num_qps_per_peer, 1), _MIN_PATHS * planes)
 
     def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
@@ -247,7 +250,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner):
         responder = self.responder
         if responder is not None and responder.acks.pending():
             if not self._answer.settled(peer):
-                self._answer.choose(self._answers.port(responder.acks.sweeping()) if self._answers is not None else 0)
+                answers, sweeping = self._answers, responder.acks.sweeping()
+                self._answer.choose(0 if answers is None else answers.port(sweeping, self.attributes.planes))
             mask |= self._answer.mask
         if mask:
             self.nic.scheduler.activate_control(self, mask)

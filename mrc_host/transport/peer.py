@@ -202,14 +202,15 @@ class Peer(PacketSource, PeerSource):
             self._status.stop()
 
     def link_parameters(self, attributes: QpAttributes) -> LinkParameters:
-        """What a congestion controller for this peer is configured for: all our ports to it, combined.
+        """What a congestion controller for this peer is configured for: all our ports to it that it may use, combined.
 
         A port of rate 0 (unlimited or unknown) counts as `assumed_rate`.
         """
         transport, ports = self._nic.transport, self._nic.config.ports
         window = attributes.congestion_window
         rates = [port.rate_bps or transport.assumed_rate for port in ports]
-        rate = sum([rate for plane, rate in enumerate(rates) if self.paths.planes >> plane & 1])
+        planes = self.paths.planes & attributes.planes
+        rate = sum([rate for plane, rate in enumerate(rates) if planes >> plane & 1])
         base_rtt, nscc = transport.base_rtt, transport.nscc
         if base_rtt and self.destination.base_rtt:
             base_rtt = self.destination.base_rtt

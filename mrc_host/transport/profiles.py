@@ -106,6 +106,16 @@ def resolve(profile: EvProfile, paths: Paths, rng: random.Random) -> list[int]:
     return universe
 
 
+def in_planes(planes: int, universe: Sequence[int] | None, paths: Paths) -> list[int]:
+    """Those of `universe` (None: of all values) in the mask `planes`; InvalidArgumentError when there are none."""
+    count = sum(map(len, paths.members))
+    inside = {path for plane, members in enumerate(paths.members) if planes >> plane & 1 for path in members}
+    left = [value for value in (range(len(paths.values)) if universe is None else universe) if value % count in inside]
+    if not left:
+        raise InvalidArgumentError(f"None of the entropy values of the EV profile is in the planes {planes:#b}.")
+    return left
+
+
 def _path(paths: Paths, ev: int) -> int:
     index = paths.values.index(ev)
     if index < 0:

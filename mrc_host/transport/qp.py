@@ -20,6 +20,7 @@ from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
 from mrc_host.verbs_types import (
+    ALL_PLANES,
     MAX_RECEIVES,
     Completion,
     CompletionOpcode,
@@ -78,6 +79,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         ("num_send_peers", attributes.num_send_peers, 0, 65535),
         ("num_remote_recv_peers", attributes.num_remote_recv_peers, 0, 65535),
         ("udp_sport", attributes.udp_sport, 0, 65535),
+        ("planes", attributes.planes, 1, ALL_PLANES),
     )
     for name, value, least, most in ranges:
         if value is not None and not least <= value <= most:

@@ -14,7 +14,7 @@ from mypy_extensions import trait
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import ArrivalCounts, QpStats
 from mrc_host.transport.window import WindowUser
-from mrc_host.verbs_types import CompletionStatus, QpAttributes
+from mrc_host.verbs_types import ALL_PLANES, CompletionStatus, QpAttributes
 
 
 class Connection:
@@ -198,8 +198,8 @@ class AnswerPaths(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def port(self, anywhere: bool = False) -> int:
-        """Mask of the one port that should carry the next answer; 0 when none can.
+    def port(self, anywhere: bool = False, among: int = ALL_PLANES) -> int:
+        """Mask of the one port that should carry the next answer, of those in the mask `among`; 0 when none can.
 
         `anywhere`: it is one of many that carry the same information, and may try ports that lost earlier ones.
         """

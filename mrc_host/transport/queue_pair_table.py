@@ -184,7 +184,7 @@ class QueuePairTable:
         attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
         if attributes is not qp.attributes:
             self._check_attributes(attributes, qp.kind)
-        peer = None if remote is None else self._known_peer(remote.address)
+        peer = None if remote is None else self._known_peer(remote.address, attributes.planes)
         self._nic.now = now
         self._nic.scheduler.input_begins()
         before = qp.life
@@ -227,11 +227,15 @@ class QueuePairTable:
         if attributes.ev_profile and attributes.ev_profile not in nic.ev_profiles:
             raise NotFoundError(f"NIC {nic.config.name} has no EV profile {attributes.ev_profile}.")
 
-    def _known_peer(self, address: bytes) -> Peer:
+    def _known_peer(self, address: bytes, planes: int) -> Peer:
         peer = self._peers.get(address)
         if peer is None or not peer.paths.planes:
             raise UnknownDestinationError(
                 f"NIC {self._nic.config.name} knows no paths to {address.hex(':', 2)}; add it to its destinations."
+            )
+        if not peer.paths.planes & planes:
+            raise UnknownDestinationError(
+                f"NIC {self._nic.config.name} knows no paths to {address.hex(':', 2)} in the planes {planes:#b}."
             )
         return peer
 

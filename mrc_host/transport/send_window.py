@@ -47,7 +47,7 @@ class SendWindow:
         self._obedient = algorithm.receiver_limit  # the congestion control obeys a slow receiver
         self.shared: SharedWindow | None = None
         if algorithm.shared:
-            self.shared = windows.join(user, name, algorithm, link)
+            self.shared = windows.join(user, name, attributes.planes, algorithm, link)
             self.cc: CongestionControl = self.shared.cc
         else:
             self.cc = algorithm.make(link)

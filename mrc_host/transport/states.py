@@ -20,7 +20,7 @@ TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {
         "ev_profile", "cc_profile", "num_qps_per_peer", "num_send_peers", "num_remote_recv_peers", "remote_write",
     ),
     QpState.RTR: (
-        "path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr", "trim_nack", "udp_sport", "remote_write",
+        "path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr", "trim_nack", "udp_sport", "planes", "remote_write",
     ),
     QpState.RTS: (
         "mpr_dest", "max_wimm_dest", "timeout", "retry_count", "linear_retries", "congestion_window", "active_paths",

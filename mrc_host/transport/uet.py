@@ -18,6 +18,7 @@ from mrc_host.transport.path_policy import PathPolicy
 from mrc_host.transport.path_selection import HOLD, PathSelection
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths
+from mrc_host.verbs_types import ALL_PLANES
 
 BUFFER: Final = 8  # entropy values remembered: REPS (Bonato et al., arXiv 2407.21625), section 3
 EXPLORED: Final = 16  # packets sent at random after a freeze, as in UEC's htsim
@@ -165,11 +166,10 @@ class AnyPath(AnswerPaths):
         self._nic = nic
         self._peer = peer
 
-    def port(self, anywhere: bool = False) -> int:
-        """Mask of the one port that should carry the next answer; 0 when none can."""
-        ports = [
-            port for port, paths in enumerate(self._peer.paths.members) if paths and self._nic.local_up >> port & 1
-        ]
+    def port(self, anywhere: bool = False, among: int = ALL_PLANES) -> int:
+        """Mask of the one port that should carry the next answer, of those in `among`; 0 when none can."""
+        up = self._nic.local_up & among
+        ports = [port for port, paths in enumerate(self._peer.paths.members) if paths and up >> port & 1]
         return 1 << ports[int(self._nic.rng.random() * len(ports))] if ports else 0
 
     def works(self, index: int, now: int) -> None:

@@ -40,7 +40,9 @@ class WindowUser(ABC):
 
 
 class SharedWindow:
-    """One controller, `name`, for one destination. `active` is the number of queue pairs with bytes in flight.
+    """One controller for one destination, and its `key` there.
+
+    `active` is the number of queue pairs with bytes in flight.
 
     `timed_out` holds the queue pairs for which a retransmission timeout has passed since they were last answered. What
     they send may occupy the window until their next timeout. So they wait for room in `waiting_last`, are let in after
@@ -48,10 +50,10 @@ class SharedWindow:
     answered, too.
     """
 
-    __slots__ = ("_last_probed", "active", "cc", "name", "timed_out", "users", "waiting", "waiting_last")
+    __slots__ = ("_last_probed", "active", "cc", "key", "timed_out", "users", "waiting", "waiting_last")
 
-    def __init__(self, cc: CongestionControl, name: str = "") -> None:
-        self.name = name
+    def __init__(self, cc: CongestionControl, key: tuple[str, int] = ("", 0)) -> None:
+        self.key = key
         self.cc = cc
         self.active = 0
         self.users: dict[WindowUser, None] = {}
@@ -127,18 +129,21 @@ class SharedWindow:
 
 
 class SharedWindows:
-    """The shared windows to one destination, by the name of their congestion control."""
+    """The shared windows to one destination, by the name of their congestion control and a mask of planes."""
 
-    __slots__ = ("by_name",)
+    __slots__ = ("by_key",)
 
     def __init__(self) -> None:
-        self.by_name: dict[str, SharedWindow] = {}
+        self.by_key: dict[tuple[str, int], SharedWindow] = {}
 
-    def join(self, user: WindowUser, name: str, algorithm: Algorithm, link: LinkParameters) -> SharedWindow:
-        """The window of all users of congestion control `name`; the first user's `link` sets its parameters."""
-        window = self.by_name.get(name)
+    def join(
+        self, user: WindowUser, name: str, planes: int, algorithm: Algorithm, link: LinkParameters
+    ) -> SharedWindow:
+        """The window of all users of congestion control `name` on `planes`; the first one's `link` sets it up."""
+        key = (name, planes)
+        window = self.by_key.get(key)
         if window is None:
-            window = self.by_name[name] = SharedWindow(algorithm.make(link), name)
+            window = self.by_key[key] = SharedWindow(algorithm.make(link), key)
         window.users[user] = None
         return window
 
@@ -148,5 +153,5 @@ class SharedWindows:
         window.waiting.pop(user, None)
         window.waiting_last.pop(user, None)
         window.timed_out.pop(user, None)
-        if not window.users and self.by_name.get(window.name) is window:
-            del self.by_name[window.name]
+        if not window.users and self.by_key.get(window.key) is window:
+            del self.by_key[window.key]

@@ -114,12 +114,12 @@ class QueuePair:
 
         `remote` is given exactly for RTR. `changes` are attributes of :class:`QpAttributes` that belong to the step:
         `ev_profile`, `cc_profile`, `num_qps_per_peer`, `num_send_peers` and `num_remote_recv_peers` for INIT;
-        `path_mtu`, `mpr`, `max_wimm`, `receive_psn`, `dynamic_mpr`, `trim_nack` and `udp_sport` for RTR; `mpr_dest`,
-        `max_wimm_dest`, `timeout`, `retry_count`, `congestion_window`, `active_paths`, `send_psn` and `trim_nack_dest`
-        for RTS; and `remote_write` for any of these, as well as in INIT and RTS without a step (`state` is then the
-        present one). RESET returns all of them to what they were at creation (docs/verbs.md). An error (StateError,
-        InvalidArgumentError, UnknownDestinationError) changes nothing. See docs/protocol.md §11.1; :meth:`connect` does
-        all three steps at once.
+        `path_mtu`, `mpr`, `max_wimm`, `receive_psn`, `dynamic_mpr`, `trim_nack`, `udp_sport` and `planes` for RTR;
+        `mpr_dest`, `max_wimm_dest`, `timeout`, `retry_count`, `congestion_window`, `active_paths`, `send_psn` and
+        `trim_nack_dest` for RTS; and `remote_write` for any of these, as well as in INIT and RTS without a step
+        (`state` is then the present one). RESET returns all of them to what they were at creation (docs/verbs.md). An
+        error (StateError, InvalidArgumentError, UnknownDestinationError) changes nothing. See docs/protocol.md §11.1;
+        :meth:`connect` does all three steps at once.
         """
         self._check_open()
         if state in (QpState.RESET, QpState.RTS):  # one ends the life, the other may set its first PSN

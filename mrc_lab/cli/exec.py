@@ -20,8 +20,9 @@ _NOT_FOUND = 127  # as shells have it
     context_settings={"allow_interspersed_args": False},  # options behind the host are the command's
 )
 @click.argument("words", metavar="[FABRIC] HOST [--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--devices-per-plane", is_flag=True, help="RDMA programs see a device for each plane, too: mrc0_p0 ...")
 @fabric_name(ONLY_ONE, words=True)
-def exec_(words: Sequence[str], name: str | None) -> int:
+def exec_(words: Sequence[str], name: str | None, devices_per_plane: bool) -> int:
     """Run a command inside a host, or a switch that the kernel is, of a fabric that is up; without one, a shell.
 
     Other hosts are known by name: h3 on the management network, h3-p0 in plane 0 of the fabric. MRC_FABRIC, MRC_HOST
@@ -49,6 +50,8 @@ def exec_(words: Sequence[str], name: str | None) -> int:
         return _NOT_FOUND
     argv = [*namespaces.enter_host(shell.pid), *command]
     more = {} if is_switch else host_environment.variables(run, host)
+    if devices_per_plane:
+        more.update(host_environment.PLANE_DEVICES)
     return os.execvpe(argv[0], argv, {**os.environ, **more})
 
 

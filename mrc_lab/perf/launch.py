@@ -2,7 +2,8 @@
 
 The workers only need the agents' sockets, which are files, so they are started here and not inside the hosts; the
 launcher may therefore itself be run anywhere on the machine, in a host too. It stops all workers as soon as one fails
-and when it is interrupted itself; workers whose launcher is gone end by themselves.
+and when it is interrupted itself; workers whose launcher is gone end by themselves. The socket where they meet is
+removed as soon as all have come.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Launch:
         self._rows: list[ResultRow] = []
         self._transfer: TransferCounters | None = None
         self._failures: list[str] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of the socket where ranks meet
 
     def _echo(self, line: str) -> None:
         self._progress.close()
@@ -59,7 +61,8 @@ class Launch:
         world = len(self._agents)
         check_sizes(self._plan, world)
         server = RendezvousServer(world, self._on_report)
-        with tempfile.TemporaryDirectory(prefix="mrc-perf-") as folder:
+        self._folder = tempfile.TemporaryDirectory(prefix="mrc-perf-")
+        with self._folder as folder:
             meeting = Path(folder) / "meeting"
             await server.start(meeting)
             workers: list[asyncio.subprocess.Process] = []
@@ -91,6 +94,8 @@ class Launch:
         if report["kind"] == "joined":
             self._devices[rank] = table.RankDevice(report["pid"], self._agents[rank].host, report["nic"])
             if len(self._devices) == len(self._agents):
+                assert self._folder is not None
+                self._folder.cleanup()  # nobody else comes, and a launcher that is killed would leave it
                 devices = [self._devices[each] for each in range(len(self._agents))]
                 for line in table.heading(self._plan, self._step, devices):
                     self._echo(line)

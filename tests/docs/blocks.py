@@ -93,6 +93,15 @@ ELSEWHERE = {
     "sudo MRC_NCCL_PLUGIN=$PWD/libnccl-net-mrc.so .venv/bin/python -m pytest tests/integration/test_nccl_plugin.py": (
         "tests/integration/test_nccl_plugin.py"
     ),
+    "sudo MRC_NCCL_PLUGIN=$PWD/libnccl-net-mrc.so .venv/bin/python -m pytest -s "
+    "tests/integration/test_nccl_plugin_faults.py": "tests/integration/test_nccl_plugin_faults.py",
+    **dict.fromkeys(
+        (
+            "sudo mrc exec --devices-per-plane lab h3 -- ib_write_bw -d mrc0_p1 &",
+            "sudo mrc exec --devices-per-plane lab h1 -- ib_write_bw -d mrc0_p1 h3",
+        ),
+        "tests/integration/test_plane_devices.py",
+    ),
     **dict.fromkeys(
         (
             "git clone https://github.com/opencomputeproject/OCP-Multipath-Reliable-Connection mrc-api",

@@ -20,30 +20,19 @@ import pytest
 pytest.importorskip("mininet")
 
 from mrc_host import verbs
-from mrc_host.libibverbs.build import is_current, missing
 from mrc_host.verbs_types import QpType
 from mrc_lab.fabric.emulation import EmulatedWorld, running
+from tests.integration import perftest
 from tests.integration.names import own
 from tests.integration.nic_traffic import MTU, WRITE, Reading, Traffic
+from tests.integration.perftest import cut, needs_perftest, pair, start, table_of
 from tests.mrc_host.libibverbs import rdma_core_tests
 from tests.mrc_host.libibverbs.build_program import build_program
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
-from topologies.emulation import host_environment, management, namespaces
+from topologies.emulation import management
 
-TOOLS = ("ib_write_bw", "ib_write_lat", "ibv_devices", "ibv_devinfo")
-ABSENT = [tool for tool in TOOLS if shutil.which(tool) is None]
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(
-        not is_current(), reason=f"libibverbs is not built: {missing() or 'python -m mrc_host.libibverbs'}"
-    ),
-]
-
-needs_perftest = pytest.mark.skipif(
-    bool(ABSENT), reason=f"apt-get install perftest ibverbs-utils: no {', '.join(ABSENT)}"
-)
+pytestmark = perftest.MARKS
 
 NAME = own("verbs")
 MRC = Path(sys.executable).with_name("mrc")
@@ -57,51 +46,6 @@ CASES = (
 def world() -> Iterator[EmulatedWorld]:
     with running(multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=100_000_000)) as world:
         yield world
-
-
-def start(world: EmulatedWorld, host: str, *command: str, **environment: str) -> subprocess.Popen[str]:
-    """Start a command in a host, as ``mrc exec`` does."""
-    pid = world.emulation.run.shells()[host].pid
-    known = {**os.environ, **host_environment.variables(world.emulation.run, host), **environment}
-    return subprocess.Popen(
-        [*namespaces.enter_host(pid), *command], env=known, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-def listens(world: EmulatedWorld, host: str, port: int) -> bool:
-    table = world.emulation.host(host).cmd("cat", "/proc/net/tcp", "/proc/net/tcp6")
-    return any(
-        f":{port:04X}" in line.split()[1] and line.split()[3] == "0A"
-        for line in table.splitlines()
-        if line.strip()[:1].isdigit()
-    )
-
-
-@contextmanager
-def pair(
-    world: EmulatedWorld, command: str, source: str = "h1", destination: str = "h3", port: int = 18515, **more: str
-) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
-    """Client and server of a tool of perftest, both killed in the end if they still run."""
-    words = [*command.split(), "-p", str(port)]
-    with start(world, destination, *words, **more) as server:
-        try:
-            until(lambda: listens(world, destination, port), "the server to listen")
-            with start(world, source, *words, destination, **more) as client:
-                try:
-                    yield client, server
-                finally:
-                    client.kill()
-        finally:
-            server.kill()
-
-
-def table_of(
-    client: subprocess.Popen[str], server: subprocess.Popen[str], texts: tuple[str, str] | None = None
-) -> list[list[str]]:
-    """Rows of numbers that the client printed; both have succeeded. `texts` are what both printed, if it was read."""
-    printed, other = texts or (client.communicate()[0], server.communicate()[0])
-    assert (client.returncode, server.returncode) == (0, 0), printed + other
-    return [line.split() for line in printed.splitlines() if line.strip()[:1].isdigit()]
 
 
 @contextmanager
@@ -246,16 +190,6 @@ def without_tcp(world: EmulatedWorld, host: str) -> Iterator[None]:
         yield
     finally:
         interface.cmd("ip", "link", "set", management.INTERFACE, "up")
-
-
-@contextmanager
-def cut(world: EmulatedWorld, link: str) -> Iterator[None]:
-    """`link` is down."""
-    world.link_down(link)
-    try:
-        yield
-    finally:
-        world.link_up(link)
 
 
 def assert_all_bytes_are_counted(sender: Traffic, receiver: Traffic, messages: int, size: int) -> None:

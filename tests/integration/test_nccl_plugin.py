@@ -1,12 +1,10 @@
 """A network plugin of NCCL for MRC between hosts of a fabric, driven through its table of functions on host memory.
 
-It needs Microsoft's plugin (mrc-nccl-plugin), built as its page says: MRC_NCCL_PLUGIN is the path of
-``libnccl-net-mrc.so``. NCCL itself, CUDA and a GPU are not needed: a C program of our own is what calls it.
+:mod:`tests.integration.nccl_program` says what is needed; ``test_nccl_plugin_faults.py`` puts more faults under it.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -17,27 +15,15 @@ import pytest
 
 pytest.importorskip("mininet")
 
-from mrc_host import verbs
-from mrc_host.libibverbs import build
 from mrc_lab.fabric.emulation import EmulatedWorld, running
+from tests.integration import nccl_program
 from tests.integration.names import own
+from tests.integration.nccl_program import counters, released
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
-from topologies.emulation import host_environment, management, namespaces
+from topologies.emulation import management
 
-PLUGIN = os.environ.get("MRC_NCCL_PLUGIN", "")
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(
-        not build.is_current(), reason=f"libmrc is not built: {build.missing() or 'python -m mrc_host.libibverbs'}"
-    ),
-    pytest.mark.skipif(not PLUGIN, reason="MRC_NCCL_PLUGIN is not set: the path of libnccl-net-mrc.so"),
-]
-
-SOURCES = Path(__file__).parents[1] / "mrc_host" / "libmrc" / "nccl_program"
-# In hosts sysfs does not say which entry of the GID table is what; all are the same here.
-ENVIRONMENT = {"NCCL_IB_GID_INDEX": "0", "ASAN_OPTIONS": "detect_leaks=0"}
+pytestmark = nccl_program.MARKS
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +34,7 @@ def world() -> Iterator[EmulatedWorld]:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built = tmp_path_factory.mktemp("nccl") / "nccl_test"
-    flags = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    sources = sorted(map(str, SOURCES.glob("*.c")))
-    words = ["cc", *flags, "-Wall", "-Wextra", "-Werror", "-rdynamic", "-o", str(built), *sources, "-ldl"]
-    subprocess.run(words, check=True)
-    return built
+    return nccl_program.built(tmp_path_factory.mktemp("nccl"))
 
 
 @contextmanager
@@ -61,16 +42,10 @@ def ends(
     world: EmulatedWorld, program: Path, folder: Path, case: str, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
     """The program that sends, in h1, and the one that receives, in h3; both killed in the end."""
-    run = world.emulation.run
-    processes = []
-    for host, role in (("h3", "receive"), ("h1", "send")):
-        known = {**os.environ, **host_environment.variables(run, host), **ENVIRONMENT, **environment}
-        words = [*namespaces.enter_host(run.shells()[host].pid), program, PLUGIN, role, folder, case]
-        processes.append(
-            subprocess.Popen(
-                words, env=known, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-        )
+    processes = [
+        nccl_program.start(world, program, host, role, folder, case, **environment)
+        for host, role in (("h3", "receive"), ("h1", "send"))
+    ]
     receiver, sender = processes
     try:
         yield sender, receiver
@@ -86,15 +61,6 @@ def succeeded(*processes: subprocess.Popen[str]) -> None:
     assert all(output.endswith("closed\n") for output, _ in said)
 
 
-def counters(world: EmulatedWorld, host: str) -> dict[str, int]:
-    with verbs.open(world.emulation.socket(host)) as context:
-        return dict(context.hw_counters())
-
-
-def released(world: EmulatedWorld) -> bool:
-    return counters(world, "h1")["queue_pairs"] == counters(world, "h3")["queue_pairs"] == 0
-
-
 @pytest.mark.parametrize("case", ["messages", "multiple"])
 @pytest.mark.parametrize("queue_pairs", [1, 4])
 def test_messages_arrive_whole(
@@ -103,7 +69,7 @@ def test_messages_arrive_whole(
     options = {"NCCL_IB_QPS_PER_CONNECTION": str(queue_pairs), "NCCL_IB_SPLIT_DATA_ON_QPS": "1"}
     with ends(world, program, tmp_path, case, **options) as (sender, receiver):
         succeeded(sender, receiver)
-    assert released(world)
+    assert released(world, "h1", "h3")
 
 
 def test_messages_arrive_with_tcp_blocked_and_a_link_cut(world: EmulatedWorld, program: Path, tmp_path: Path) -> None:
@@ -126,7 +92,7 @@ def test_messages_arrive_with_tcp_blocked_and_a_link_cut(world: EmulatedWorld, p
             repair.join()
             host.cmd(*management_link, "up")
     assert counters(world, "h3")["rx_write_requests"] - before == 1000  # one for each message: none is split
-    assert released(world)
+    assert released(world, "h1", "h3")
 
 
 def test_a_closed_connection_leaves_nothing_while_its_program_lives(
@@ -136,7 +102,7 @@ def test_a_closed_connection_leaves_nothing_while_its_program_lives(
         for process in (sender, receiver):
             assert process.stdout is not None
             assert process.stdout.readline() == "closed\n"
-        assert released(world)
+        assert released(world, "h1", "h3")
 
 
 def test_sends_fail_when_the_peer_was_killed(world: EmulatedWorld, program: Path, tmp_path: Path) -> None:
@@ -150,4 +116,4 @@ def test_sends_fail_when_the_peer_was_killed(world: EmulatedWorld, program: Path
         output, errors = sender.communicate("\n")
     assert sender.returncode == 0, errors
     assert output == "closed\n"
-    assert released(world)
+    assert released(world, "h1", "h3")

@@ -331,18 +331,22 @@ def connect(
     size: int = 1 << 20,
     kind: QpType = QpType.MRC,
     attributes: QpAttributes | None = None,
+    far_attributes: QpAttributes | None = None,
     capacity: int = 4096,
     far_capacity: int = 4096,
     rights: Access = ALL_RIGHTS,
 ) -> tuple[End, End]:
-    """A connected pair of queue pairs; the first end's buffer is random, the second's zero."""
+    """A connected pair of queue pairs; the first end's buffer is random, the second's zero.
+
+    `attributes` are of both ends, unless the far one's are given.
+    """
     ends = []
-    for number in (a, b):
+    for number, own in ((a, attributes), (b, far_attributes or attributes)):
         nic = world.nics[number]
         buffer = bytearray(random.Random(number).randbytes(size)) if number == a else bytearray(size)
         region = nic.register_memory(0, memoryview(buffer), rights if number == b else ALL_RIGHTS)
         cq = nic.create_cq(capacity if number == a else far_capacity)
-        qpn = nic.create_qp(0, kind, cq, cq, attributes or QpAttributes())
+        qpn = nic.create_qp(0, kind, cq, cq, own or QpAttributes())
         ends.append(End(world, number, qpn, cq, buffer, region))
     one, two = ends
     one.nic.connect_qp(one.qpn, two.nic.qp_address(two.qpn), world.now)

@@ -19,7 +19,7 @@ NOMINAL = 17 * 256  # what a packet of CHUNK bytes counts in a window
 
 
 def windows(nic: Nic) -> list[SharedWindow]:
-    return [window for peer in peers(nic) for window in peer.windows.by_name.values()]
+    return [window for peer in peers(nic) for window in peer.windows.by_key.values()]
 
 
 def check_shares(world: World) -> None:

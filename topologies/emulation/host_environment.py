@@ -12,6 +12,7 @@ from topologies.emulation.run_directory import RunDirectory
 
 FABRIC, HOST, AGENT = "MRC_FABRIC", "MRC_HOST", "MRC_AGENT"
 LIBRARIES = "LD_LIBRARY_PATH"
+PLANE_DEVICES = {"MRC_PLANE_DEVICES": "1"}  # for libibverbs: a device for each plane beside the NIC's
 
 
 def variables(run: RunDirectory, host: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mrc_host.checksum import crc32
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
+from mrc_host.verbs_types import ALL_PLANES
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import ECT0, ICRC_LENGTH
 
@@ -43,13 +44,20 @@ class RcPath:
     __slots__ = ("_data_dscp", "_nic", "_peer", "_sport", "_templates", "port")
 
     def __init__(
-        self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0, adaptive: bool = False
+        self,
+        nic: NicContext,
+        peer: Peer,
+        qpn: int,
+        remote_qpn: int,
+        sport: int = 0,
+        adaptive: bool = False,
+        among: int = ALL_PLANES,
     ) -> None:
-        """`sport`: the source port of what this end sends, 0 for that of the hash.
+        """`sport`: the source port of what this end sends, 0 for that of the hash; `among`: a mask of planes.
 
         With `adaptive`, data has the traffic class for which switches choose a path packet by packet.
         """
-        planes = [p for p in range(len(peer.paths.members)) if peer.paths.planes >> p & 1]
+        planes = [p for p in range(len(peer.paths.members)) if peer.paths.planes & among & 1 << p]
         self.port, drawn = chosen_path(nic.config.address, qpn, peer.address, remote_qpn, planes)
         self._sport = sport or drawn
         self._nic = nic

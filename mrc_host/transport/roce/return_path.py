@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mrc_host.transport.peer_frames import CONTROL, FrameTemplates
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths
 from mrc_host.transport.roce.path import RcPath
+from mrc_host.verbs_types import ALL_PLANES
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
@@ -20,9 +21,9 @@ class OnePath(AnswerPaths, FrameTemplates):
     def __init__(self, path: RcPath) -> None:
         self._path = path
 
-    def port(self, anywhere: bool = False) -> int:
+    def port(self, anywhere: bool = False, among: int = ALL_PLANES) -> int:
         """Mask of the port."""
-        return 1 << self._path.port
+        return 1 << self._path.port & among
 
     def works(self, index: int, now: int) -> None:
         """Does nothing: there is no choice."""

@@ -64,7 +64,9 @@ class SinglePathQueuePair(NicQueuePair):
     def open_path(self, adaptive: bool = False) -> RcPath:
         """INIT to RTR: choose the path; with `adaptive`, switches choose one for each packet of data."""
         sport = self.attributes.udp_sport
-        path = RcPath(self.nic, self.connected_peer(), self.qpn, self.remote_qpn, sport, adaptive)
+        path = RcPath(
+            self.nic, self.connected_peer(), self.qpn, self.remote_qpn, sport, adaptive, self.attributes.planes
+        )
         self.path = path
         self._cnp = cnp_generator(self.connection(), path)
         return path

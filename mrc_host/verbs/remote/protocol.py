@@ -56,7 +56,7 @@ from mrc_host.verbs_types import (
     WrOpcode,
 )
 
-VERSION = 6
+VERSION = 7
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 

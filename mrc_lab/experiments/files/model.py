@@ -87,7 +87,7 @@ _DCQCN_TYPES = {"constants": Text(tuple(CONSTANTS)), "increase_bytes": a_size(),
 _DCQCN = Instance(DcqcnProfile, plain_fields(DcqcnProfile, _DCQCN_TYPES, times=DCQCN_TIMES))
 _PROFILES = {"nscc": _NSCC, "dcqcn": _DCQCN}
 _ATTRIBUTES_ELSEWHERE = (
-    "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write",
+    "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "planes", "remote_write",
 )  # fmt: skip
 _SETTINGS_ELSEWHERE = ("congestion", "rc_congestion", "spraying", "path_selection", "plugins")
 

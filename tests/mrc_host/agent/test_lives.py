@@ -43,6 +43,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "num_send_peers": (0, 65535),
     "num_remote_recv_peers": (0, 63),
     "udp_sport": (0, 50_000),
+    "planes": (1, 3, 0xFFFFFFFF),
     "remote_write": (True, False),
 }
 

@@ -11,7 +11,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, ResponderOwner
 from mrc_host.transport.stats import QpStats
-from mrc_host.verbs_types import QpAttributes
+from mrc_host.verbs_types import ALL_PLANES, QpAttributes
 from mrc_host.wire.encap import Flow
 from tests.mrc_host.nic_world import address, make_config
 
@@ -81,7 +81,7 @@ class Answers(AnswerPaths):
         self.sent: list[tuple[int, bytes]] = []
         self.working: list[int] = []
 
-    def port(self, anywhere: bool = False) -> int:
+    def port(self, anywhere: bool = False, among: int = ALL_PLANES) -> int:
         return 1
 
     def works(self, index: int, now: int) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from mrc_host.config import TransportSettings
 from mrc_host.counters import Level, at_level
 from mrc_host.transport.states import TAKES
-from mrc_host.verbs_types import EvMode, EvProfile, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import ALL_PLANES, EvMode, EvProfile, QpAttributes, QpState, QpType
 from mrc_host.wire.psn import HALF, MASK
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, US, End, World
 
@@ -50,6 +50,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "num_send_peers": (0, 2),
     "num_remote_recv_peers": (0, 40),
     "udp_sport": (0, 50_000),
+    "planes": (1, 2, 3, ALL_PLANES),
     "remote_write": (True, True, True, False),
 }
 RC_PROFILES = ("", "none", "fixed", "dcqcn")

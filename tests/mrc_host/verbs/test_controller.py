@@ -308,7 +308,7 @@ def test_nscc_constants_reach_the_shared_controller() -> None:
         qpn = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="careful"))
         nic.connect_qp(qpn, QpAddress(address(1), number, 0), world.now)
     (peer,) = peers(nic)
-    assert {name: (w.cc.cwnd, len(w.users)) for name, w in peer.windows.by_name.items()} == {"careful": (20_000, 2)}
+    assert {key: (w.cc.cwnd, len(w.users)) for (key, _), w in peer.windows.by_key.items()} == {"careful": (20_000, 2)}
 
 
 @pytest.mark.parametrize(

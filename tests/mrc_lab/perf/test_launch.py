@@ -76,7 +76,7 @@ def test_a_rank_that_is_killed_ends_the_run(agents):
         os.kill(pids[0], 0)
 
 
-def test_workers_exit_when_the_launcher_is_killed(agents, tmp_path):
+def test_workers_exit_when_the_launcher_is_killed_and_no_folder_stays(agents, tmp_path):
     code = (
         "import asyncio, sys; from pathlib import Path; from mrc_lab.perf.launch import Launch;"
         "from mrc_lab.perf.hosts import AgentSocket; from mrc_lab.perf.options import parse;"
@@ -85,7 +85,8 @@ def test_workers_exit_when_the_launcher_is_killed(agents, tmp_path):
         "asyncio.run(Launch(options.plan, '', agents, lambda line: print(line, flush=True)).run())"
     )
     command = [sys.executable, "-c", code, *map(str, agents.paths)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as launcher:
         pids = []
         for line in launcher.stdout:
             if line.startswith("#  Rank"):
@@ -97,6 +98,7 @@ def test_workers_exit_when_the_launcher_is_killed(agents, tmp_path):
     for descriptor in watched:
         assert select.select([descriptor], [], [], 20)[0], "a worker outlived its launcher"
         os.close(descriptor)
+    assert not list(tmp_path.glob("mrc-perf-*"))
 
 
 @pytest.fixture

@@ -29,10 +29,14 @@ static void log_warnings(int level, unsigned long flags, const char *file, int l
     va_end(arguments);
 }
 
-static double seconds(void) {
+uint64_t nanoseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static double seconds(void) {
+    return (double)nanoseconds() / 1e9;
 }
 
 /* NCCL calls again what could not be done yet; a test gives up after a while. */
@@ -56,7 +60,7 @@ struct end end_with(const char *plugin) {
     CHECK(end.net->devices(&count) == NCCL_SUCCESS && count == 1);
     struct nccl_properties properties;
     CHECK(end.net->get_properties(0, &properties) == NCCL_SUCCESS);
-    CHECK(!strcmp(properties.name, "mrc0") && properties.port == 1 && properties.guid);
+    CHECK(!strncmp(properties.name, "mrc0", 4) && properties.port == 1 && properties.guid);
     CHECK(properties.memory_kinds == NCCL_HOST_MEMORY && properties.devices.count == 1);
     CHECK(properties.max_receives >= MULTI);
     end.memory = aligned_alloc(4096, MEMORY);
@@ -64,36 +68,43 @@ struct end end_with(const char *plugin) {
     return end;
 }
 
-static void enter_memory(struct end *end) {
-    CHECK(end->net->reg_mr(end->comm, end->memory, MEMORY, NCCL_HOST_MEMORY, &end->mr) == NCCL_SUCCESS);
-}
-
-void accept_peer(struct end *end, const char *folder) {
-    char handle[NCCL_HANDLE_BYTES] = {0}, path[4096], made[4096];
+static int accept_peer(struct end *end, const char *path, const char *making) {
+    char handle[NCCL_HANDLE_BYTES] = {0};
     void *listener, *offload = NULL;
-    CHECK(end->net->listen(end->context, 0, handle, &listener) == NCCL_SUCCESS);
-    snprintf(path, sizeof path, "%s/making", folder);
-    snprintf(made, sizeof made, "%s/handle", folder);
-    FILE *file = fopen(path, "w");
-    CHECK(file && fwrite(handle, sizeof handle, 1, file) == 1 && !fclose(file) && !rename(path, made));
-    for (double since = seconds(); !end->comm; again(since, "a peer connects"))
-        CHECK(end->net->accept(listener, &end->comm, &offload) == NCCL_SUCCESS);
+    int result = end->net->listen(end->context, 0, handle, &listener);
+    if (result != NCCL_SUCCESS)
+        return result;
+    FILE *file = fopen(making, "w");
+    CHECK(file && fwrite(handle, sizeof handle, 1, file) == 1 && !fclose(file) && !rename(making, path));
+    for (double since = seconds(); !end->comm && result == NCCL_SUCCESS; again(since, "a peer connects"))
+        result = end->net->accept(listener, &end->comm, &offload);
     CHECK(end->net->close_listen(listener) == NCCL_SUCCESS);
-    enter_memory(end);
+    return result;
 }
 
-void connect_peer(struct end *end, const char *folder) {
-    char handle[NCCL_HANDLE_BYTES], path[4096];
-    snprintf(path, sizeof path, "%s/handle", folder);
+static int connect_peer(struct end *end, const char *path) {
+    char handle[NCCL_HANDLE_BYTES];
     FILE *file;
     for (double since = seconds(); !(file = fopen(path, "r")); again(since, "a peer listens"))
         ;
-    CHECK(fread(handle, sizeof handle, 1, file) == 1);
+    CHECK(fread(handle, sizeof handle, 1, file) == 1 && !unlink(path));
     fclose(file);
     void *offload = NULL;
-    for (double since = seconds(); !end->comm; again(since, "the peer accepts"))
-        CHECK(end->net->connect(end->context, 0, handle, &end->comm, &offload) == NCCL_SUCCESS);
-    enter_memory(end);
+    int result = NCCL_SUCCESS;
+    for (double since = seconds(); !end->comm && result == NCCL_SUCCESS; again(since, "the peer accepts"))
+        result = end->net->connect(end->context, 0, handle, &end->comm, &offload);
+    return result;
+}
+
+int open_comm(struct end *end, const char *folder, int sends) {
+    char path[4096], making[4096];
+    snprintf(path, sizeof path, "%s/handle", folder);
+    snprintf(making, sizeof making, "%s/making", folder);
+    end->comm = NULL;
+    int result = sends ? connect_peer(end, path) : accept_peer(end, path, making);
+    if (result != NCCL_SUCCESS)
+        return result;
+    return end->net->reg_mr(end->comm, end->memory, MEMORY, NCCL_HOST_MEMORY, &end->mr);
 }
 
 void *start_send(struct end *end, size_t at, size_t size, int tag) {
@@ -125,13 +136,28 @@ int finish(struct end *end, void *request, int *sizes) {
     return result;
 }
 
-void close_comm(struct end *end, int sends) {
-    CHECK(end->net->dereg_mr(end->comm, end->mr) == NCCL_SUCCESS);
-    CHECK((sends ? end->net->close_send : end->net->close_recv)(end->comm) == NCCL_SUCCESS);
+int close_comm(struct end *end, int sends) {
+    int first = end->net->dereg_mr(end->comm, end->mr);
+    int result = (sends ? end->net->close_send : end->net->close_recv)(end->comm);
+    return first == NCCL_SUCCESS ? result : first;
+}
+
+void end_use(struct end *end) {
     CHECK(end->net->finalize(end->context) == NCCL_SUCCESS);
     free(end->memory);
 }
 
-unsigned char byte_at(size_t at, unsigned int seed) {
+static unsigned char byte_at(size_t at, unsigned int seed) {
     return (unsigned char)((at * 2654435761u + seed * 40503u) >> 13);
+}
+
+void fill(struct end *end, size_t at, size_t size, unsigned int seed) {
+    for (size_t i = 0; i < size; i++)
+        end->memory[at + i] = byte_at(i, seed);
+}
+
+void expect(struct end *end, size_t at, size_t size, unsigned int seed) {
+    for (size_t i = 0; i < size; i++)
+        CHECK(end->memory[at + i] == byte_at(i, seed));
+    CHECK(end->memory[at + size] == UNTOUCHED && end->memory[at - 1] == UNTOUCHED);
 }

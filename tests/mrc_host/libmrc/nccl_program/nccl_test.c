@@ -5,26 +5,16 @@
  *   flight    eight messages at a time, a thousand of them
  *   closed    connect and close; then it says "closed" and waits for the end of its input
  *   gone      a message arrives, then the receiver is killed: the next one is an error at the sender
+ *   stream    messages without end, as stream.c says
  *
  * Both ends run the same case; every byte that arrives is compared, and none beside it has changed. */
 #include <stdio.h>
 #include <string.h>
 
-#include "nccl_ends.h"
+#include "stream.h"
 
 static const size_t sizes[] = {1, 7, 0, 64, 4096, 4097, 65536, 1 << 20, (3 << 20) + 5, 0, 3};
-enum { COUNT = sizeof sizes / sizeof *sizes, UNTOUCHED = 0xA5, AT = 4096 };
-
-static void fill(struct end *end, size_t at, size_t size, unsigned int seed) {
-    for (size_t i = 0; i < size; i++)
-        end->memory[at + i] = byte_at(i, seed);
-}
-
-static void expect(struct end *end, size_t at, size_t size, unsigned int seed) {
-    for (size_t i = 0; i < size; i++)
-        CHECK(end->memory[at + i] == byte_at(i, seed));
-    CHECK(end->memory[at + size] == UNTOUCHED && end->memory[at - 1] == UNTOUCHED);
-}
+enum { COUNT = sizeof sizes / sizeof *sizes, AT = 4096 };
 
 static void messages(struct end *end, int sends) {
     for (unsigned int i = 0; i < COUNT; i++) {
@@ -135,8 +125,13 @@ int main(int count, char **arguments) {
     }
     int sends = !strcmp(arguments[2], "send");
     struct end end = end_with(arguments[1]);
-    (sends ? connect_peer : accept_peer)(&end, arguments[3]);
-    const char *which = arguments[4];
+    const char *folder = arguments[3], *which = arguments[4];
+    if (!strcmp(which, "stream")) {
+        stream(&end, folder, sends);
+        end_use(&end);
+        return 0;
+    }
+    CHECK(open_comm(&end, folder, sends) == NCCL_SUCCESS);
     if (!strcmp(which, "messages"))
         messages(&end, sends);
     else if (!strcmp(which, "multiple"))
@@ -147,7 +142,8 @@ int main(int count, char **arguments) {
         gone(&end, sends);
     else
         CHECK(!strcmp(which, "closed"));
-    close_comm(&end, sends);
+    CHECK(close_comm(&end, sends) == NCCL_SUCCESS);
+    end_use(&end);
     puts("closed");
     fflush(stdout);
     while (!strcmp(which, "closed") && getchar() != EOF)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 char *realpath(const char *restrict path, char *restrict resolved) {
-    static const char devices[] = "/sys/class/infiniband/mrc0/";
+    static const char devices[] = "/sys/class/infiniband/mrc0"; /* and those of planes */
     if (path && !strncmp(path, devices, sizeof devices - 1) && !resolved)
         return strdup("/sys/devices/pci0000:00/0000:00:01.0");
     char *(*next)(const char *, char *) = (char *(*)(const char *, char *))dlsym(RTLD_NEXT, "realpath");

@@ -1,5 +1,6 @@
 import asyncio
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -204,6 +205,18 @@ def test_collectives_run_over_the_roce_baseline():
     with small_world() as world:
         job = Job("all_reduce", 3, 10_000, np.float32, 1)
         on_nics(world, job, StreamSettings(qp_type=QpType.RC, attributes=world.attributes()))
+
+
+def test_collectives_keep_to_a_plane_by_an_attribute_of_their_queue_pairs():
+    def received(world, plane):
+        with world.open("h1") as context:
+            return context.port_counters()[plane]["rx_bytes"]
+
+    with small_world() as world:
+        job = Job("all_reduce", 3, 100_000, np.float32, 1)
+        on_nics(world, job, StreamSettings(attributes=replace(world.attributes(), planes=1 << 1)))
+        assert received(world, 1) > 100_000 * 4
+        assert received(world, 0) < 10_000  # what NICs tell each other about their ports
 
 
 def test_many_operations_succeed_with_ranks_of_very_different_speed():
