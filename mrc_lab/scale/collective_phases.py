@@ -98,9 +98,9 @@ def _phase(
     latency: Latency,
 ) -> Phase:
     ends = network.rack[np.array(pairs, dtype=np.int64).reshape(-1, 2)]
-    same = (ends[:, 0] == ends[:, 1]).astype(np.int64)
-    arrivals = np.array(latency.arrival)[same]
-    answers = np.array(latency.completion)[same] - arrivals
+    tiers = network.turning_tier(*ends.T)
+    arrivals = np.array(latency.arrival)[tiers]
+    answers = latency.completions(tiers) - arrivals
     return Phase(
         operation=operation,
         ranks=ranks,

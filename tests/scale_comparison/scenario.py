@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 from topologies.addressing import path_ev
@@ -25,6 +26,8 @@ _QUEUES: Final = 0.20  # where all hosts send, whose queues lengthen the round t
 _PORTS: Final = ((2, 50), (2, 100), (2, 200), (4, 50), (4, 100), (8, 50))  # planes, and Gb/s of a port
 _MIN_UPLINK: Final = 50  # Gb/s: less has too few packets in a round trip
 _MAX_UPLINK: Final = MAX_RATE_BPS // 10**9
+_THREE_TIERS: Final = 3  # one in so many
+_FEW_PATHS: Final = 16  # of a plane, each of which every flow takes soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +48,33 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class _Fabric:
+    """Two tiers, or three with `pods`: `racks` are of all pods, `t1s` of one, `group` are the T2s above a T1."""
+
     hosts: int
     planes: int
     racks: int
     t1s: int
     rate: int  # Gb/s
     uplink: int
+    pods: int = 1
+    group: int = 0
+    above: int = 0  # Gb/s of a T1's uplink
 
     def text(self) -> str:
+        tiers = ""
+        if self.group:
+            tiers = f"pods: {self.pods}, t2: {self.t1s * self.group}, links: {{t1-t2: {{rate: {self.above}G}}}}, "
         return (
-            f"fabric: {{hosts: {self.hosts}, planes: {self.planes}, t0: {self.racks}, t1: {self.t1s}, "
-            f"rate: {self.rate}G, uplink_rate: {self.uplink}G}}\n"
+            f"fabric: {{hosts: {self.hosts}, planes: {self.planes}, t0: {self.racks // self.pods}, t1: {self.t1s}, "
+            f"{tiers}rate: {self.rate}G, uplink_rate: {self.uplink}G}}\n"
         )
+
+    def evs(self, plane: int, t1: int, t2: int | None = None) -> list[int]:
+        """The entropy values of paths over T1s of that number, all or those over one T2 (by number above a T1)."""
+        over = [FabricPath(plane, Tier.T2, t1, t1 * self.group + number, t1) for number in range(self.group)]
+        if t2 is not None:
+            return [path_ev(over[t2])]
+        return [path_ev(path) for path in (FabricPath(plane, Tier.T1, t1), *over)]
 
 
 def draw(seed: int, hosts: int | None = None) -> Scenario:
@@ -64,6 +82,9 @@ def draw(seed: int, hosts: int | None = None) -> Scenario:
     chance = random.Random(f"scale comparison {seed}")
     size = chance.choice((16, 32, 48, 64))
     fabric = _fabric(chance, hosts or size)
+    tiers = random.Random(f"scale comparison, tiers {seed}")
+    if not tiers.randrange(_THREE_TIERS):
+        fabric = _with_pods(tiers, fabric)
     kind = chance.choice((_flows, _flows, _flows, _collective, _training, _single_paths))
     return kind(chance, seed, fabric)
 
@@ -76,6 +97,18 @@ def _fabric(chance: random.Random, hosts: int) -> _Fabric:
         uplink = chance.choice((2, 3)) * most // t1s
         if _MIN_UPLINK <= uplink <= _MAX_UPLINK:
             return _Fabric(hosts, planes, racks, t1s, rate, uplink)
+
+
+def _with_pods(chance: random.Random, fabric: _Fabric) -> _Fabric:
+    """The same hosts and racks in pods below T2s, with few paths if links can carry that."""
+    found = []
+    for pods, t1s, group, spare in product((2, 4), (2, 4, 8, 16), (1, 2, 4), (2, 3)):
+        uplink = spare * fabric.hosts // fabric.racks * fabric.rate // t1s
+        above = spare * fabric.hosts // pods * fabric.rate // (t1s * group)
+        if fabric.racks // pods >= 2 and all(_MIN_UPLINK <= rate <= _MAX_UPLINK for rate in (uplink, above)):
+            found.append(replace(fabric, t1s=t1s, uplink=uplink, pods=pods, group=group, above=above))
+    few = [one for one in found if one.t1s * one.group <= _FEW_PATHS]
+    return chance.choice(few or found or [fabric])
 
 
 def _flows(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
@@ -116,16 +149,20 @@ def _fault(chance: random.Random, fabric: _Fabric) -> tuple[str, list[int], bool
     """A fault without its times, the entropy values that are dead, and whether it ends with the run."""
     plane, t1 = chance.randrange(fabric.planes), chance.randrange(fabric.t1s)
     kind = chance.choice(("none", "cut", "cuts", "silent", "power", "port", "rate"))
+    if fabric.group and kind in ("cut", "cuts", "silent", "power") and chance.random() < 0.5:
+        return _fault_above(chance, fabric, kind, plane, t1)
     if kind == "cut":
-        return f"kind: link_down, link: 't0-{chance.randrange(fabric.racks)}:t1-{t1}@p{plane}'", [_ev(plane, t1)], False
+        rack = chance.randrange(fabric.racks)
+        return f"kind: link_down, link: 't0-{rack}:t1-{_t1(fabric, rack, t1)}@p{plane}'", fabric.evs(plane, t1), False
     if kind == "cuts":
         t1s = sorted(chance.sample(range(fabric.t1s), 2))
-        racks = chance.randint(1, fabric.racks - 1)
+        racks = chance.randint(1, fabric.racks // fabric.pods - 1)
         links = f"t0-[0-{racks}]:t1-[{t1s[0]},{t1s[1]}]@p{plane}"
-        return f"kind: link_down, link: '{links}'", [_ev(plane, number) for number in t1s], False
+        return f"kind: link_down, link: '{links}'", [ev for t1 in t1s for ev in fabric.evs(plane, t1)], False
     if kind in ("silent", "power"):
         name = "blackhole" if kind == "silent" else "power_off"
-        return f"kind: {name}, switch: 't1-{t1}@p{plane}'", [_ev(plane, t1)], False
+        pod = chance.randrange(fabric.pods) if fabric.group else 0
+        return f"kind: {name}, switch: 't1-{pod * fabric.t1s + t1}@p{plane}'", fabric.evs(plane, t1), False
     if kind == "port":
         return f"kind: link_down, link: 'h{chance.randint(1, fabric.hosts)}@p{plane}'", [], True
     if kind == "rate":
@@ -134,8 +171,22 @@ def _fault(chance: random.Random, fabric: _Fabric) -> tuple[str, list[int], bool
     return "", [], False
 
 
-def _ev(plane: int, t1: int) -> int:
-    return path_ev(FabricPath(plane, Tier.T1, t1))
+def _t1(fabric: _Fabric, rack: int, t1: int) -> int:
+    """The T1 of that number in the pod of a rack."""
+    return rack * fabric.pods // fabric.racks * fabric.t1s + t1
+
+
+def _fault_above(
+    chance: random.Random, fabric: _Fabric, kind: str, plane: int, t1: int
+) -> tuple[str, list[int], bool]:
+    """The same between T1s and T2s."""
+    number = chance.randrange(fabric.group)
+    t2, below = t1 * fabric.group + number, chance.randrange(fabric.pods) * fabric.t1s + t1
+    if kind in ("silent", "power"):
+        name = "blackhole" if kind == "silent" else "power_off"
+        return f"kind: {name}, switch: 't2-{t2}@p{plane}'", fabric.evs(plane, t1, number), False
+    links = f"t1-{below if kind == 'cut' else '*'}:t2-{t2}@p{plane}"
+    return f"kind: link_down, link: '{links}'", fabric.evs(plane, t1, number), False
 
 
 def _ranks(chance: random.Random, fabric: _Fabric) -> tuple[list[int], str]:
@@ -150,7 +201,8 @@ def _dead_at_start(chance: random.Random, fabric: _Fabric) -> tuple[int, str]:
     if chance.random() < 0.5:
         return 0, ""
     plane, t1 = chance.randrange(fabric.planes), chance.randrange(fabric.t1s)
-    return 3, f"faults: [{{kind: blackhole, switch: 't1-{t1}@p{plane}', at: 0ns}}]\n"
+    switch = f"t2-{t1 * fabric.group}" if fabric.group and chance.random() < 0.5 else f"t1-{t1}"
+    return 3, f"faults: [{{kind: blackhole, switch: '{switch}@p{plane}', at: 0ns}}]\n"
 
 
 def _collective(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
@@ -186,8 +238,10 @@ def _single_paths(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario
 
     The uplinks of acknowledgements are drawn otherwise in either backend, so that only ports of NICs fail.
     """
-    fabric = replace(fabric, planes=1, uplink=max(fabric.uplink, 2 * fabric.rate))  # for data and acknowledgements
     in_rack = fabric.hosts // fabric.racks
+    both = 2 * fabric.rate  # for data and acknowledgements
+    above = both * -(-in_rack // fabric.t1s) * (fabric.racks // fabric.pods)  # whichever T2s the hash chooses
+    fabric = replace(fabric, planes=1, uplink=max(fabric.uplink, both), above=min(_MAX_UPLINK, above))
     uplinks = [[number % in_rack % fabric.t1s] for number in range(fabric.hosts)]
     at, ends = _WARM + _STEADY, _WARM + 2 * _STEADY + _DIP
     port = chance.random() < 0.5

@@ -11,7 +11,7 @@ from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Network
 
 NETWORK = Network.of(build_fabric(FabricPart(planes=2, t0=3, t1=2, hosts=6)))
-LATENCY = Latency((5000, 1000), (8000, 1800))  # to another rack, and below one T0
+LATENCY = Latency((1000, 5000, 0), (1800, 8000, 0))  # below one T0, and to another rack
 RANKS = np.arange(6)
 
 
