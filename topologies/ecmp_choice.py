@@ -32,9 +32,10 @@ def ecmp_path(fabric: Fabric, source: FabricNic, target: FabricNic, plane: int, 
         return FabricPath(plane, Tier.T1, uplink)
     t1 = fabric.tier(Tier.T1, plane)[fabric.first_t1(source.t0) + uplink]
     t2 = _chosen(fabric, t1, source, target, sport)
-    below = [far for far in fabric.uplinks(fabric.racks(target.t0)[plane].name) if t2 in fabric.uplinks(f"t1-{far}@p{plane}")]
+    last = fabric.uplinks(fabric.racks(target.t0)[plane].name)
+    below = [far for far in last if t2 in fabric.uplinks(f"t1-{far}@p{plane}")]
     if len(below) != 1:
-        raise FabricError(f"t2-{t2}@p{plane} leads to {target.name} over {len(below)} T1s, of which one is chosen there")
+        raise FabricError(f"t2-{t2}@p{plane} leads to {target.name} over {len(below)} T1s, and chooses one of them")
     return FabricPath(plane, Tier.T2, uplink, t2, below[0] - fabric.first_t1(target.t0))
 
 

@@ -53,9 +53,7 @@ class LinkStates:
         return cls(carrier, 1 - arrives, access, 1 - passes, uplink)
 
 
-def _direction(
-    network: Network, end: LinkEnd, access: Floats, uplinks: Floats
-) -> tuple[Floats, tuple[int, ...] | int]:
+def _direction(network: Network, end: LinkEnd, access: Floats, uplinks: Floats) -> tuple[Floats, tuple[int, ...] | int]:
     """Which of both arrays has the direction of a link that leaves `end`, and its index there."""
     link = network.fabric.link_at(end)
     assert link is not None, "faults name ends of links"

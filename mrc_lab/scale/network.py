@@ -1,7 +1,7 @@
 """A fabric as arrays: where NICs are, the rate of every link, and which links a path crosses.
 
-Links between NICs and T0s are *access* links, indexed [NIC, plane]. Those above are *uplinks* of switches, tier by tier:
-of T0s [plane, rack, T1], where a rack is a T0 number, and of T1s [plane, T1, T2]. Uplinks count from 0 at each switch:
+Links between NICs and T0s are *access* links, indexed [NIC, plane]. Those above are *uplinks* of switches, by tier: of
+T0s [plane, rack, T1], where a rack is a T0 number, and of T1s [plane, T1, T2]. Uplinks count from 0 at each switch:
 those of a T0 lead to the T1s of its pod, and those of T1 number u of a pod to T2s u * K to u * K + K - 1, the same for
 every pod (:class:`~topologies.parts.T2Wiring`, GROUPS). Two tiers are one pod whose T1s have no uplinks. A missing link
 has rate 0.
@@ -179,8 +179,9 @@ class Network:
         pods = self.pod[near], self.pod[far]
         over = pods[0] != pods[1]
         t1, uplink = np.where(over, np.divmod(turn, self.group), (turn, np.zeros_like(turn)))
+        number, none = self.directions.number, self.directions.none
         above = [
-            np.where(over, self.directions.number(Tier.T1, way, plane, pod * self.t1s + t1, uplink), self.directions.none)
+            np.where(over, number(Tier.T1, way, plane, pod * self.t1s + t1, uplink), none)
             for way, pod in zip(WAYS, pods, strict=True)
         ]
         return np.column_stack([self._crossed_below(near, far, plane, t1), *above])

@@ -140,7 +140,7 @@ class PathStates:
         """Those that use links find out, all after the same time: the mean, of those that died together."""
         known = []
         used = [(link, paths) for link in links if (paths := self._used(link))]
-        for link, paths in used:
+        for _, paths in used:
             sending = self._on_path(paths.plane, paths.stream)
             known.append(float((first_use(sending.per_path) + self._detection.time(sending)).mean()))
         for link, _ in used:

@@ -32,7 +32,7 @@ class Capacity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlaneLinks:
-    """What is in use of one plane, b/s, 0 of the rest: uplinks of T0s [direction, rack, T1], of T1s [direction, T1, T2].
+    """What is in use of a plane, b/s, 0 of the rest: uplinks of T0s [direction, rack, T1], of T1s [direction, T1, T2].
 
     `pod` is by rack.
     """
@@ -101,8 +101,8 @@ class _Weights:
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(total > 0, self._demand / total, 0.0)
             carried, between = self._carried_below(each, over)
-            loads = carried, self._carried_above(between)
-            return [np.where(rates > 0, load / rates, 0.0) for load, rates in zip(loads, self._links.by_tier, strict=True)]
+            loads = zip((carried, self._carried_above(between)), self._links.by_tier, strict=True)
+            return [np.where(rates > 0, load / rates, 0.0) for load, rates in loads]
 
     def _carried_below(self, each: Floats, over: Floats) -> tuple[Floats, Floats]:
         """Loads of the uplinks of T0s and, for each weight of T2s, what there is between pods [pod, pod, T1].

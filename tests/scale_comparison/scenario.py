@@ -176,9 +176,7 @@ def _t1(fabric: _Fabric, rack: int, t1: int) -> int:
     return rack * fabric.pods // fabric.racks * fabric.t1s + t1
 
 
-def _fault_above(
-    chance: random.Random, fabric: _Fabric, kind: str, plane: int, t1: int
-) -> tuple[str, list[int], bool]:
+def _fault_above(chance: random.Random, fabric: _Fabric, kind: str, plane: int, t1: int) -> tuple[str, list[int], bool]:
     """The same between T1s and T2s."""
     number = chance.randrange(fabric.group)
     t2, below = t1 * fabric.group + number, chance.randrange(fabric.pods) * fabric.t1s + t1

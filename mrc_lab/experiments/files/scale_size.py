@@ -2,7 +2,8 @@
 
 Factors are those of a run of 131,072 NICs on 8 planes, and fit one of 8,192 (docs/scale.md, "How large"). Memory is
 that of the fabric's links, of the streams and of the series that are recorded. Time is that of building the fabric, and
-of computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1, and every two pods each T2.
+of computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1, and
+every two pods each T2.
 """
 
 from __future__ import annotations
