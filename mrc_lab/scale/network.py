@@ -111,12 +111,13 @@ class Network:
         uplinks = np.zeros(directions.none + 1)
         uplinks[-1] = np.inf
         network = cls(fabric, rack, pod, np.zeros((len(fabric.nics), fabric.planes)), directions, uplinks)
+        by_tier = [directions.of_tier(uplinks, tier) for tier in (Tier.T0, Tier.T1)]
         for link in fabric.links:
             if link.kind is LinkKind.NIC_T0:
                 network.access[network.port(link)] = link.rate_bps
             else:
-                for end in (link.lower, link.upper):
-                    uplinks[network.number(link, end)] = link.rate_bps
+                tier, plane, lower, uplink = network._place(link)
+                by_tier[tier][:, plane, lower, uplink] = link.rate_bps
         return network
 
     @property
@@ -161,9 +162,14 @@ class Network:
 
     def number(self, link: Link, end: LinkEnd) -> int:
         """The number of the direction of an uplink that leaves `end`."""
+        tier, *place = self._place(link)
+        return self.directions.number(tier, way(link, end), *place)
+
+    def _place(self, link: Link) -> tuple[Tier, int, int, int]:
+        """Tier, plane, switch and number there of an uplink."""
         lower, upper = self.fabric.switch(link.lower.node), self.fabric.switch(link.upper.node)
-        uplink = upper.index % (self.t1s if lower.tier is Tier.T0 else self.group)
-        return self.directions.number(lower.tier, way(link, end), link.plane, lower.index, uplink)
+        uplinks = self.directions.shapes[lower.tier][2]
+        return lower.tier, link.plane, lower.index, upper.index % uplinks
 
     # ---- paths ------------------------------------------------------------------------------------------------------
 
@@ -175,7 +181,7 @@ class Network:
     def crossed(self, near: Integers, far: Integers, plane: Any, turn: Integers) -> Integers:
         """Numbers of the directions that paths between different racks cross [path, direction]."""
         if not self.group:
-            return self._crossed_below(near, far, plane, turn)
+            return np.array(self._crossed_below(near, far, plane, turn)).T
         pods = self.pod[near], self.pod[far]
         over = pods[0] != pods[1]
         t1, uplink = np.where(over, np.divmod(turn, self.group), (turn, np.zeros_like(turn)))
@@ -184,16 +190,16 @@ class Network:
             np.where(over, number(Tier.T1, way, plane, pod * self.t1s + t1, uplink), none)
             for way, pod in zip(WAYS, pods, strict=True)
         ]
-        return np.column_stack([self._crossed_below(near, far, plane, t1), *above])
+        return np.array([*self._crossed_below(near, far, plane, t1), *above]).T
 
-    def _crossed_below(self, near: Integers, far: Integers, plane: Any, t1: Integers) -> Integers:
+    def _crossed_below(self, near: Integers, far: Integers, plane: Any, t1: Integers) -> tuple[Integers, Integers]:
         """Those of the uplinks of T0s."""
-        ends = zip(WAYS, (near, far), strict=True)
-        return np.column_stack([self.directions.number(Tier.T0, way, plane, rack, t1) for way, rack in ends])
+        number = self.directions.number
+        return number(Tier.T0, UP, plane, near, t1), number(Tier.T0, DOWN, plane, far, t1)
 
-    def path(self, near: int, far: int, plane: int, turn: int) -> FabricPath:
-        """A path between different racks as the fabric has it."""
-        if self.pod[near] == self.pod[far]:
+    def path(self, tier: int, plane: int, turn: int) -> FabricPath:
+        """A path between racks that turns at a tier, as the fabric has it."""
+        if tier == Tier.T1:
             return FabricPath(plane, Tier.T1, turn)
         t1 = turn // self.group
         return FabricPath(plane, Tier.T2, t1, turn, t1)

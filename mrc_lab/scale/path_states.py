@@ -166,14 +166,10 @@ class PathStates:
             else:  # it replaces the one that fails
                 self._outside[resting.pop(0)] = False
         doublings = self._damping.failed(link, now)
-        timers = self._trips.timers[self._tier_over(link)]
+        timers = self._trips.timers[self._paths.longest(link)]
         schedule = ProbeSchedule(timers, self._settings.probe_successes, doublings)
         self._at(now + schedule.interval, lambda time: self._probe(link, schedule, time))
         self._changed()
-
-    def _tier_over(self, link: int) -> Tier:
-        """Where the longest paths over a link turn, whose round trip and timers are those of its probes."""
-        return Tier(self._paths.tier[self._paths.over(link).stream].max(initial=Tier.T0))
 
     def _count_lost(self, paths: Paths) -> None:
         if paths:
@@ -186,7 +182,7 @@ class PathStates:
             self._unanswered[link] = schedule, now
         else:
             schedule.probed(now)
-            answered = now + int(self._trips.times[self._tier_over(link)])
+            answered = now + int(self._trips.times[self._paths.longest(link)])
             self._at(answered, lambda time: self._probe_answered(link, schedule, time))
 
     def _await(self, link: int, schedule: ProbeSchedule, due: int) -> None:
@@ -300,24 +296,30 @@ class PathStates:
         stream, plane, turn = place
         self._note(Paths(plane, np.array([stream]), np.array([turn])), now, first_loss)
 
+    @property
+    def tiers(self) -> list[int]:
+        """Where the paths of each stream turn."""
+        found: list[int] = self._paths.tier.tolist()
+        return found
+
     # ---- who uses what ----------------------------------------------------------------------------------------------
 
     def _used(self, link: int) -> Paths:
         """Paths over a link on which active streams send, if it is not out."""
         paths = self._paths.over(link)
         sending = self._streams.active[paths.stream] & self._planes[paths.stream, paths.plane]
-        return paths.of(sending & self._otherwise(link, paths, self._present & ~self._out))
+        return paths.of(sending & self._otherwise(link, paths))
 
     def _met_over(self, link: int) -> Paths:
         """Paths over a link that are bad for their streams for no other reason."""
         paths = self._paths.over(link)
         known = self._streams.active[paths.stream] | (self._met[paths.stream] >= self._died[link])
-        return paths.of(known & self._otherwise(link, paths, self._present & ~self._out))
+        return paths.of(known & self._otherwise(link, paths))
 
-    def _otherwise(self, link: int, paths: Paths, works: Booleans) -> Booleans:
-        """Whether all that paths cross beside a link works."""
+    def _otherwise(self, link: int, paths: Paths) -> Booleans:
+        """Whether all that paths cross beside a link is there and not out."""
         crossed = self._paths.crossed(paths)
-        found: Booleans = (works[crossed] | (crossed == link)).all(axis=1)
+        found: Booleans = (self._present[crossed] & (~self._out[crossed] | (crossed == link))).all(axis=1)
         return found
 
     def _on_path(self, plane: int, stream: Integers) -> Sending:
@@ -331,5 +333,5 @@ class PathStates:
     def _note(self, paths: Paths, now: int, first_loss: int | None) -> None:
         """Paths went out of use, or came back."""
         room = max(0, MAX_CHANGES - len(self.changes))
-        for stream, turn in zip(paths.stream[:room].tolist(), paths.turn[:room].tolist(), strict=True):
-            self.changes.append(PathChange(now, stream, paths.plane, turn, first_loss))
+        noted = zip(paths.stream[:room].tolist(), paths.turn[:room].tolist(), strict=True)
+        self.changes += [PathChange(now, stream, paths.plane, turn, first_loss) for stream, turn in noted]

@@ -24,6 +24,8 @@ def over_t2s(up: NDArray[_Float], down: NDArray[_Float], pods: int) -> NDArray[_
     `up` and `down` are weights of the uplinks of T1s [..., T1, T2], of all pods; the result is [..., pod, pod, T1].
     """
     switches, group = up.shape[-2:]
+    if pods == 1:
+        return np.ones((*up.shape[:-2], 1, 1, switches), dtype=up.dtype)
     shape = (*up.shape[:-2], pods, switches // pods, group)
     by_t1 = np.matmul(np.moveaxis(up.reshape(shape), -2, -3), np.moveaxis(down.reshape(shape), -3, -1))
     found: NDArray[_Float] = np.moveaxis(by_t1, -3, -1).copy()

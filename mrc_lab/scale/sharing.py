@@ -91,6 +91,7 @@ class _Weights:
         self._demand, self._links = demand, links
         self._racks_of = pod_slices(links.pod)
         self._weights = [rates.copy() for rates in links.by_tier]
+        self._room = [np.where(rates > 0, rates, np.inf) for rates in links.by_tier]  # nothing fills what is not there
         self._fullness = self._spread()
 
     def _spread(self) -> list[Floats]:
@@ -100,9 +101,8 @@ class _Weights:
         total = joined(*below, over, self._links.pod)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(total > 0, self._demand / total, 0.0)
-            carried, between = self._carried_below(each, over)
-            loads = zip((carried, self._carried_above(between)), self._links.by_tier, strict=True)
-            return [np.where(rates > 0, load / rates, 0.0) for load, rates in loads]
+        carried, between = self._carried_below(each, over)
+        return [carried / self._room[0], self._carried_above(between) / self._room[1]]
 
     def _carried_below(self, each: Floats, over: Floats) -> tuple[Floats, Floats]:
         """Loads of the uplinks of T0s and, for each weight of T2s, what there is between pods [pod, pod, T1].
@@ -116,12 +116,15 @@ class _Weights:
             sent = each[racks].T @ up[racks]
             carried[UP, racks] = up[racks] * (each[racks] @ seen)
             carried[DOWN] += sent * seen
-            between[pod] = self._by_pods(sent * down)
-            between[pod, pod] = 0.0
+            if self._links.pods > 1:
+                between[pod] = self._by_pods(sent * down)
+                between[pod, pod] = 0.0
         return carried, between
 
     def _carried_above(self, between: Floats) -> Floats:
         """Loads of the uplinks of T1s."""
+        if self._links.pods == 1:
+            return np.zeros_like(self._weights[1])
         shape = (*between.shape[1:], self._weights[1].shape[-1])
         up, down = (side.reshape(shape).swapaxes(0, 1) for side in self._weights[1])  # [T1 of a pod, pod, T2]
         by_t1 = np.moveaxis(between, -1, 0)

@@ -60,6 +60,11 @@ class StreamPaths:
         stream = np.concatenate([inside, np.repeat(over, network.group)])
         return Paths(plane, stream, np.concatenate([turns, np.tile(above, len(over))]))
 
+    def longest(self, number: int) -> Tier:
+        """Where the longest paths that cross a direction turn."""
+        tier, way, _, lower, _ = self._network.directions.place(number)
+        return Tier.T2 if tier is Tier.T1 or len(self._over[way][lower]) else Tier.T1
+
     def crossed(self, paths: Paths) -> Integers:
         """Numbers of the directions that each path crosses [path, direction]."""
         plane, stream, turn = paths

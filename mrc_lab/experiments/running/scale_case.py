@@ -270,13 +270,12 @@ class _CaseRun:
     def _paths(self) -> Sequence[PathRecord]:
         """Changes of paths, one for each queue pair of a flow; queue pairs are numbered from 0 in their flow."""
         world, streams = self._world, self._world.streams
-        names, racks = [nic.name for nic in self._fabric.nics], world.network.rack.tolist()
+        names, tiers = [nic.name for nic in self._fabric.nics], world.paths.tiers
         good, bad = PathState.GOOD.value, PathState.ASSUMED_BAD.value
         found = []
         for change in world.paths.changes:
             host, flow = names[streams.source[change.stream]], int(streams.flow[change.stream])
-            near, far = racks[streams.source[change.stream]], racks[streams.destination[change.stream]]
-            ev = path_ev(world.network.path(near, far, change.plane, change.turn))
+            ev = path_ev(world.network.path(tiers[change.stream], change.plane, change.turn))
             went = change.first_loss is not None
             reason = PathReason.LOSS if went else PathReason.PROBE
             states = (good, bad, reason.value) if went else (bad, good, reason.value)

@@ -21,7 +21,7 @@ def test_a_flat_ring_is_one_group_and_one_phase() -> None:
     assert set(found.groups) == {0}
     (phase,) = found.phases
     assert (phase.first, phase.last, phase.ranks, phase.farthest) == (0, 6, 6, 5000)
-    assert (phase.arrival, phase.credit) == (3000.0, 1900.0)  # every second stream stays in its rack
+    assert (phase.arrival, phase.way_and_back) == (3000.0, 8000)  # every second stream stays in its rack
 
 
 @pytest.mark.parametrize(("operation", "streams"), [("all_to_all", 30), ("send_receive", 6)])

@@ -77,7 +77,7 @@ def test_paths_cross_the_links_that_the_fabric_says(fabric: Fabric) -> None:
             if tier is Tier.T0:
                 continue
             turn = turning_switch(path)
-            assert network.path(near.t0, far.t0, path.plane, turn) == path
+            assert network.path(tier, path.plane, turn) == path
             (crossed,) = network.crossed(*(np.array([one]) for one in (near.t0, far.t0)), path.plane, np.array([turn]))
             names = nodes(fabric, near, far, path)
             assert set(crossed.tolist()) - {none} == {direction(network, *ends) for ends in pairwise(names)}
@@ -118,6 +118,7 @@ def test_the_paths_over_a_direction_are_those_that_cross_it(fabric: Fabric) -> N
         there = (network.uplinks[paths.crossed(found)] > 0).all(axis=1)  # no link of theirs is missing
         assert set(zip(*(part.tolist() for part in found.of(there)[1:]), strict=True)) == expected.get(link, set())
         assert len(found.of(there).stream) == len(expected.get(link, set()))
+        assert not found or paths.longest(link) == paths.tier[found.stream].max()
 
 
 def test_no_path_is_false() -> None:
