@@ -2,7 +2,7 @@
 
 What docs/scale.md says is left out is not drawn: uplinks that are full or just enough, ports with few packets in a
 round trip, flows that wait for their messages, random losses, collectives whose segments take less time than a chunk
-needs to the next rank, faults in the middle of a collective operation.
+needs to the next rank or that their slots limit, faults in the middle of a collective operation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class _Fabric:
-    """Two tiers, or three with `pods`: `racks` are of all pods, `t1s` of one, `group` are the T2s above a T1."""
+    """Two tiers, or three with `group` T2s above a T1; `racks` are those of all pods, `t1s` those of one."""
 
     hosts: int
     planes: int
@@ -68,6 +68,11 @@ class _Fabric:
             f"fabric: {{hosts: {self.hosts}, planes: {self.planes}, t0: {self.racks // self.pods}, t1: {self.t1s}, "
             f"{tiers}rate: {self.rate}G, uplink_rate: {self.uplink}G}}\n"
         )
+
+    @property
+    def slots(self) -> int:
+        """Of a collective, so many that they do not limit it, however long the way."""
+        return 64 if self.group else 16
 
     def evs(self, plane: int, t1: int, t2: int | None = None) -> list[int]:
         """The entropy values of paths over T1s of that number, all or those over one T2 (by number above a T1)."""
@@ -211,7 +216,7 @@ def _collective(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
     warmup, faults = _dead_at_start(chance, fabric)
     text = (
         f"{fabric.text()}workload: {{kind: collective, operation: {operation}, bytes: {size}M, hosts: ['{hosts}'], "
-        f"slots: 16, warmup: {warmup}}}\nduration: 20ms\nmeasure: {{links: no}}\n{faults}"
+        f"slots: {fabric.slots}, warmup: {warmup}}}\nduration: 20ms\nmeasure: {{links: no}}\n{faults}"
     )
     return Scenario(seed, text)
 
@@ -225,7 +230,7 @@ def _training(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
     text = (
         f"{fabric.text()}workload: {{kind: training, gradients: [{size}M, {size}M], steps: 1, warmup: {warmup}, "
         f"compute: {chance.choice((100, 200, 400))}us, jitter: {chance.choice((0, 10))}%, "
-        f"hosts: ['{hosts}'], {late}, slots: 16, overlap: {chance.choice(('yes', 'no'))}}}\n"
+        f"hosts: ['{hosts}'], {late}, slots: {fabric.slots}, overlap: {chance.choice(('yes', 'no'))}}}\n"
         f"duration: 20ms\nmeasure: {{links: no}}\n{faults}"
     )
     return Scenario(seed, text)

@@ -175,7 +175,7 @@ class _CaseRun:
             self._sample()
             self._progress(world.now / case.duration)
         self._cut_short = self._interrupted()
-        for load in self._loads:
+        for load in () if self._cut_short else self._loads:
             load.finish(world.now)
         return self._recording()
 
