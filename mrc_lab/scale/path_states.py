@@ -95,7 +95,7 @@ class PathStates:
         before, self._states = self._states, states
         lost = before.carrier & ~states.carrier
         if lost.any():
-            self._ports_lost(lost)
+            self._ports_lost(lost, now)
         if (before.carrier != states.carrier).any():
             self._changed()
         if (before.uplink_loss != states.uplink_loss).any():
@@ -106,13 +106,17 @@ class PathStates:
             schedule, sent = self._unanswered.pop(link)
             self._await(link, schedule, schedule.next_after(sent, now))
 
-    def _ports_lost(self, lost: Booleans) -> None:
-        """Ports have lost their carrier: what is under way there is sent again on other planes."""
+    def _ports_lost(self, lost: Booleans, now: int) -> None:
+        """Ports have lost their carrier: what is under way there is sent again on other planes, and late a round trip."""
         streams, planes = self._streams, self._planes
         sending = (streams.active & (streams.plane < 0))[:, None]
         touched = (lost[streams.source] | lost[streams.destination]) & planes & sending
         under_way = streams.packets() / self._planes_of_each * touched.sum(axis=1) * self._trip / 1e9
-        streams.lose(np.flatnonzero(streams.active), under_way[streams.active])
+
+        def again(_: int) -> None:
+            streams.lose(np.flatnonzero(streams.active), under_way[streams.active])
+
+        self._at(now + self._settings.base_rtt, again)
 
     def _set_lossy(self, now: int) -> None:
         """Some uplinks lose a part of what they carry: so do all paths over them."""

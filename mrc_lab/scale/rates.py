@@ -39,7 +39,8 @@ class UsableLinks:
         """Paths between racks, by plane and the two racks."""
         network, used = self.network, self.uplinks.astype(np.float32)
         below, above = (network.directions.of_tier(used, tier) for tier in (Tier.T0, Tier.T1))
-        found: Integers = np.rint(joined(*below, over_t2s(*above, network.pods), network.pod)).astype(np.int64)
+        over = over_t2s(above[UP], above[DOWN], network.pods)
+        found: Integers = np.rint(joined(below[UP], below[DOWN], over, network.pod)).astype(np.int64)
         return found
 
     def planes_of(self, streams: Streams) -> Booleans:

@@ -97,8 +97,8 @@ class _Weights:
     def _spread(self) -> list[Floats]:
         """How full each uplink is of all streams, by tier: 1 is full, and 0 what carries nothing."""
         below, above = self._weights
-        over = over_t2s(*above, self._links.pods)
-        total = joined(*below, over, self._links.pod)
+        over = over_t2s(above[UP], above[DOWN], self._links.pods)
+        total = joined(below[UP], below[DOWN], over, self._links.pod)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(total > 0, self._demand / total, 0.0)
         carried, between = self._carried_below(each, over)

@@ -109,4 +109,4 @@ class SinglePaths:
             self._await_timeout(stream, turn, retries, now)
 
     def _policy(self, stream: int) -> RetryPolicy:
-        return self._policies[self._tier[stream]]
+        return self._policies[int(self._tier[stream])]

@@ -64,7 +64,7 @@ def run_scale_case(
 ) -> Recording:
     """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over.
 
-    `notify` is told first how large it is. Once `interrupted`, the run ends with an error in its recording.
+    `notify` is told first how large it is. Once `interrupted`, the run ends, and its recording says so.
     ExperimentError if it would not fit into memory, KeyboardInterrupt if it is interrupted before it begins.
     """
     fabric = fitted_fabric(case)
@@ -242,7 +242,7 @@ class _CaseRun:
             bad_paths=sum(tenant.bad_paths for tenant in tenants),
             trimmed={},
             drops={},
-            errors=(*self._interruption(), *(error for tenant in tenants for error in tenant.errors)),
+            errors=tuple(error for tenant in tenants for error in tenant.errors),
             wrong_bytes=0,
             checked_bytes=0,
             nic_bps=round(float(world.network.access[0].sum())),
@@ -255,13 +255,11 @@ class _CaseRun:
             tenants=tuple(tenants),
             tasks=tuple(tasks),
             flow_records=tuple(sized),
-            interrupted=self._cut_short,
+            interrupted=self._interruption() if self._cut_short else "",
         )
 
-    def _interruption(self) -> Iterator[str]:
-        if self._cut_short:
-            over, whole = show_time(self._world.now), show_time(self._case.duration)
-            yield f"interrupted after {over} of {whole}"
+    def _interruption(self) -> str:
+        return f"interrupted after {show_time(self._world.now)} of {show_time(self._case.duration)}"
 
     def _left_out(self) -> Iterator[str]:
         if len(self._world.paths.changes) >= MAX_CHANGES:

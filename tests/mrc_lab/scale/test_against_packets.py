@@ -297,3 +297,19 @@ def test_a_queue_pair_of_rc_fails_after_as_many_timeouts(retries: int, timeouts:
 def test_a_silent_t1_where_nothing_is_to_spare() -> None:
     packets, ours = both(f"{FULL}{EVERYBODY}duration: 300us\nfaults: [{SILENT}]\n")
     assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)
+
+
+TRIMMED = "16 and 36 % less here: packets trimmed at the slow port are sent again on the other planes"
+
+
+@pytest.mark.parametrize(
+    "planes",
+    [2, *(pytest.param(planes, marks=pytest.mark.xfail(strict=True, reason=TRIMMED)) for planes in (4, 8))],
+)
+def test_a_port_of_a_nic_at_half_its_rate_holds_back_all_planes(planes: int) -> None:
+    fabric = f"fabric: {{hosts: 16, planes: {planes}, t0: 4, t1: 4, rate: 100G, uplink_rate: 400G}}\n"
+    work = "workload: {kind: write_bw, pairs: [h1>h5], message: 256K, outstanding: 32}\nduration: 1ms\n"
+    fault = "faults: [{kind: rate, link: h5@p1, rate: 50G, at: 200us}]\nmeasure: {bin: 20us, links: no}\n"
+    packets, ours = both(fabric + work + fault)
+    print(throughput(ours, 600_000), throughput(packets, 600_000))
+    assert close(throughput(ours, 600_000), throughput(packets, 600_000), RATE)

@@ -156,7 +156,9 @@ def test_random_loss_of_links_to_t2s() -> None:
         "operation: all_reduce, bytes: 32M, hosts: ['h[1-32]'], slots: 64",
         pytest.param(
             "operation: all_reduce, bytes: 32M, hosts: ['h[1-32]'], slots: 16",
-            marks=pytest.mark.xfail(strict=True, reason="2 % faster here: slots limit, and a packet of each chunk waits for those of others"),
+            marks=pytest.mark.xfail(
+                strict=True, reason="2 % faster here: slots limit, and a packet of each chunk waits for those of others"
+            ),
         ),
         "operation: all_reduce, bytes: 12M, hosts: ['h[1-32]'], clusters: 4, slots: 16",
         "operation: all_to_all, bytes: 64M, hosts: ['h[1-4]', 'h[9-12]', 'h[33-36]']",
