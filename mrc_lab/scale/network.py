@@ -111,7 +111,7 @@ class Network:
         uplinks = np.zeros(directions.none + 1)
         uplinks[-1] = np.inf
         network = cls(fabric, rack, pod, np.zeros((len(fabric.nics), fabric.planes)), directions, uplinks)
-        by_tier = [directions.of_tier(uplinks, tier) for tier in (Tier.T0, Tier.T1)]
+        by_tier = [directions.of_tier(uplinks, tier) for tier in LOWER_TIERS]
         for link in fabric.links:
             if link.kind is LinkKind.NIC_T0:
                 network.access[network.port(link)] = link.rate_bps

@@ -107,7 +107,7 @@ class PathStates:
             self._await(link, schedule, schedule.next_after(sent, now))
 
     def _ports_lost(self, lost: Booleans, now: int) -> None:
-        """Ports have lost their carrier: what is under way there is sent again on other planes, and late a round trip."""
+        """Ports have lost their carrier: what is under way there is sent again on other planes, a round trip later."""
         streams, planes = self._streams, self._planes
         sending = (streams.active & (streams.plane < 0))[:, None]
         touched = (lost[streams.source] | lost[streams.destination]) & planes & sending

@@ -19,11 +19,10 @@ import numpy as np
 
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.max_min import Uses, max_min
-from mrc_lab.scale.network import DOWN, UP, WAYS, Booleans, Floats, Integers, Network
+from mrc_lab.scale.network import DOWN, LOWER_TIERS, UP, WAYS, Booleans, Floats, Integers, Network
 from mrc_lab.scale.reach import joined, over_t2s
 from mrc_lab.scale.sharing import Capacity, PlaneLinks, shared_capacity
 from mrc_lab.scale.streams import Streams
-from topologies.parts import Tier
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class UsableLinks:
     def joined(self) -> Integers:
         """Paths between racks, by plane and the two racks."""
         network, used = self.network, self.uplinks.astype(np.float32)
-        below, above = (network.directions.of_tier(used, tier) for tier in (Tier.T0, Tier.T1))
+        below, above = (network.directions.of_tier(used, tier) for tier in LOWER_TIERS)
         over = over_t2s(above[UP], above[DOWN], network.pods)
         found: Integers = np.rint(joined(below[UP], below[DOWN], over, network.pod)).astype(np.int64)
         return found
@@ -110,7 +109,7 @@ class Rates:
     def _bundles(self, uplinks: Floats) -> Capacity:
         """All uplinks of racks and pods together [direction, plane, rack or pod]."""
         network = self._network
-        below, above = (network.directions.of_tier(uplinks, tier) for tier in (Tier.T0, Tier.T1))
+        below, above = (network.directions.of_tier(uplinks, tier) for tier in LOWER_TIERS)
         by_pod = above.reshape(len(WAYS), network.planes, network.pods, -1)
         return Capacity(below.sum(axis=3), by_pod.sum(axis=3))
 
@@ -150,7 +149,7 @@ class Rates:
     def _shared(self, demand: Floats, uplinks: Floats) -> Capacity:
         """What racks and pods carry [direction, plane, rack or pod]."""
         network = self._network
-        below, above = (network.directions.of_tier(uplinks, tier) for tier in (Tier.T0, Tier.T1))
+        below, above = (network.directions.of_tier(uplinks, tier) for tier in LOWER_TIERS)
         planes = [
             shared_capacity(asked, PlaneLinks(below[:, plane], above[:, plane], network.pod))
             for plane, asked in enumerate(demand)
