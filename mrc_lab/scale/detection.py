@@ -6,6 +6,9 @@ round trip and waits for the next SACK, and a packet that the path has lost is k
 - one sent a reorder window later in the plane has been answered, if the path has not been used again by then; or else
 - one sent a reorder window after the next on the path has been answered, or one sent a round trip after the lost one.
 
+In a plane where no path works any more nothing is answered. It is *silent* once a packet of another plane has been
+answered that was sent two round trips (a steady PTO) after the lost one.
+
 Queue pairs take their paths in turn, in an order that changes: a path has a packet in each turn, at any time in it. So
 the next packet on a path follows after between none and two turns, as the difference of two uniform times has it.
 """
@@ -13,21 +16,27 @@ the next packet on a path follows after between none and two turns, as the diffe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from mrc_host.config import TransportSettings
-from mrc_lab.scale.network import Floats, Integers
+from mrc_lab.scale.network import Booleans, Floats, Integers
+
+_SILENCE: Final = 2  # round trips: a PTO where they do not vary (mrc_host/transport/round_trip.py)
 
 
 class Sending(NamedTuple):
-    """What senders send: packets a second on a path and in all, `payload` bytes each; their round trips in ns."""
+    """What senders send: packets a second on a path and in all, `payload` bytes each; their round trips in ns.
+
+    `silent` says whether no path of the plane works any more.
+    """
 
     per_path: Floats
     per_stream: Floats
     payload: Floats
     round_trip: Integers
+    silent: Booleans
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,9 @@ class Detection:
         return found
 
     def _window(self, sending: Sending) -> Floats:
-        found: Floats = sending.round_trip * min(self.reorder_percent, 100) / 100
+        """How much later than a lost packet one was sent that shows its loss, ns, if no packet follows on the path."""
+        share = np.where(sending.silent, _SILENCE, min(self.reorder_percent, 100) / 100)
+        found: Floats = sending.round_trip * share
         return found
 
     def _unused(self, sending: Sending) -> Floats:
@@ -72,7 +83,7 @@ class Detection:
         """How much longer (ns) it takes on average because a packet may follow on the path."""
         most = sending.round_trip - self._window(sending)
         followed = _followed(sending.per_path * unused / 1e9)
-        found: Floats = _mean_of_least(sending.per_path, most) - most * (1 - followed)
+        found: Floats = np.where(sending.silent, 0.0, _mean_of_least(sending.per_path, most) - most * (1 - followed))
         return found
 
 

@@ -144,20 +144,24 @@ class PathStates:
         """Those that use links find out, all after the same time: the mean, of those that died together."""
         known = []
         used = [(link, paths) for link in links if (paths := self._used(link))]
+        if not used:
+            return
+        working = self.usable.uplinks & (self._states.uplink_loss < 1)
+        silent = UsableLinks(self._network, self._states.carrier, working).joined == 0
         for _, paths in used:
-            sending = self._on_path(paths.plane, paths.stream)
+            sending = self._on_path(paths.plane, paths.stream, silent)
             known.append(float((first_use(sending.per_path) + self._detection.time(sending)).mean()))
         for link, _ in used:
-            self._go_out_at(now + int(np.mean(known)), link, now)
+            self._go_out_at(now + int(np.mean(known)), link, silent, now)
 
-    def _go_out_at(self, when: int, link: int, since: int) -> None:
-        self._at(when, lambda now: self._goes_out(link, since, now))
+    def _go_out_at(self, when: int, link: int, silent: Booleans, since: int) -> None:
+        self._at(when, lambda now: self._goes_out(link, silent, since, now))
 
-    def _goes_out(self, link: int, since: int, now: int) -> None:
+    def _goes_out(self, link: int, silent: Booleans, since: int, now: int) -> None:
         if self._out[link]:
             return
         paths = self._used(link)
-        self._count_lost(paths)
+        self._count_lost(paths, silent)
         self._note(paths, now, since)
         for stream in paths.stream.tolist() if self.lossy.paths else ():
             self.lossy.wake(stream, paths.plane, now)
@@ -175,9 +179,11 @@ class PathStates:
         self._at(now + schedule.interval, lambda time: self._probe(link, schedule, time))
         self._changed()
 
-    def _count_lost(self, paths: Paths) -> None:
+    def _count_lost(self, paths: Paths, silent: Booleans | None = None) -> None:
+        """Count what paths lose until their streams know; `silent` are planes where no path works, by the two racks."""
         if paths:
-            lost = self._streams.qps[paths.stream] * self._detection.packets(self._on_path(paths.plane, paths.stream))
+            sending = self._on_path(paths.plane, paths.stream, silent)
+            lost = self._streams.qps[paths.stream] * self._detection.packets(sending)
             self._streams.lose(paths.stream, np.floor(lost + self._chance.random(len(lost))))
 
     def _probe(self, link: int, schedule: ProbeSchedule, now: int) -> None:
@@ -326,13 +332,14 @@ class PathStates:
         found: Booleans = (self._present[crossed] & (~self._out[crossed] | (crossed == link))).all(axis=1)
         return found
 
-    def _on_path(self, plane: int, stream: Integers) -> Sending:
+    def _on_path(self, plane: int, stream: Integers, silent: Booleans | None = None) -> Sending:
         """What queue pairs send on each path of a plane: each finds out by its own packets."""
         streams = self._streams
         packets = streams.packets(stream) / streams.qps[stream]
-        paths = np.maximum(self.usable.joined[plane, self._paths.near[stream], self._paths.far[stream]], 1)
-        per_path = packets / self._planes_of_each[stream] / paths
-        return Sending(per_path, packets, streams.packet[stream], self._trip[stream])
+        between = plane, self._paths.near[stream], self._paths.far[stream]
+        per_path = packets / self._planes_of_each[stream] / np.maximum(self.usable.joined[between], 1)
+        quiet = np.zeros(len(stream), dtype=bool) if silent is None else silent[between]
+        return Sending(per_path, packets, streams.packet[stream], self._trip[stream], quiet)
 
     def _note(self, paths: Paths, now: int, first_loss: int | None) -> None:
         """Paths went out of use, or came back."""

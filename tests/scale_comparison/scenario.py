@@ -2,7 +2,8 @@
 
 What docs/scale.md says is left out is not drawn: uplinks that are full or just enough, ports with few packets in a
 round trip, flows that wait for their messages, random losses, collectives whose segments take less time than a chunk
-needs to the next rank or that their slots limit, faults in the middle of a collective operation.
+needs to the next rank or that their slots limit, faults in the middle of a collective operation, planes that lose all
+of their paths at once.
 """
 
 from __future__ import annotations
@@ -166,9 +167,9 @@ def _fault(chance: random.Random, fabric: _Fabric) -> tuple[str, list[int], bool
         rack = chance.randrange(fabric.racks)
         return f"kind: link_down, link: 't0-{rack}:t1-{_t1(fabric, rack, t1)}@p{plane}'", fabric.evs(plane, t1), False
     if kind == "cuts":
-        t1s = sorted(chance.sample(range(fabric.t1s), 2))
+        t1s = sorted(chance.sample(range(fabric.t1s), min(2, fabric.t1s - 1)))
         racks = chance.randint(1, fabric.racks // fabric.pods - 1)
-        links = f"t0-[0-{racks}]:t1-[{t1s[0]},{t1s[1]}]@p{plane}"
+        links = f"t0-[0-{racks}]:t1-[{','.join(map(str, t1s))}]@p{plane}"
         return f"kind: link_down, link: '{links}'", [ev for t1 in t1s for ev in fabric.evs(plane, t1)], False
     if kind in ("silent", "power"):
         name = "blackhole" if kind == "silent" else "power_off"
@@ -230,7 +231,7 @@ def _collective(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
 def _training(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
     """Steps of computing and all-reduce, with a straggler."""
     ranks, hosts = _ranks(chance, fabric)
-    size = max(1, len(ranks) * fabric.planes * fabric.rate // 600)  # MB
+    size = max(1, len(ranks) * fabric.planes * fabric.rate // (300 if fabric.group else 600))  # MB
     warmup, faults = _dead_at_start(chance, fabric)
     late = f"stragglers: [{{hosts: h{chance.choice(ranks)}, slowdown: {chance.choice((1, 1.5, 2))}}}]"
     text = (

@@ -14,8 +14,9 @@ def detection(**settings) -> Detection:
     return Detection.of(TransportSettings(base_rtt=TRIP, **settings))
 
 
-def rates(per_path: float, per_stream: float, trip: int = TRIP) -> Sending:
-    return Sending(np.array([per_path]), np.array([per_stream]), np.array([4096.0]), np.array([trip]))
+def rates(per_path: float, per_stream: float, trip: int = TRIP, silent: bool = False) -> Sending:
+    each = (np.array([value]) for value in (per_path, per_stream, 4096.0, trip, silent))
+    return Sending(*each)
 
 
 def test_a_path_of_many_packets_is_found_out_after_a_round_trip_and_the_reorder_window():
@@ -42,6 +43,11 @@ def test_a_wider_reorder_window_takes_longer():
 def test_a_longer_way_takes_longer():
     (near,), (far,) = (detection().time(rates(1e9, 1e11, trip)) for trip in (TRIP, 2 * TRIP))
     assert far == pytest.approx(2 * near, rel=1e-3)
+
+
+def test_a_plane_without_any_path_is_silent_after_two_more_round_trips():
+    assert detection().time(rates(1e7, 1e11, silent=True)) == pytest.approx(3 * TRIP, rel=1e-3)
+    assert detection().packets(rates(1e6, 1e11, silent=True)) == pytest.approx(30.5, rel=1e-2)
 
 
 def test_a_stream_without_packets_has_finite_times():
