@@ -21,22 +21,25 @@ from topologies.round_trip import PathRoundTrips
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """By the tier where paths turn: round trips in ns, and timers."""
+    """By the tier where paths turn: round trips in ns, timers, and exponents of ACK timeouts."""
 
     times: Integers
     timers: tuple[PathTimers, ...]
+    timeouts: tuple[int, ...]
 
     @classmethod
-    def alike(cls, settings: TransportSettings) -> RoundTrips:
+    def alike(cls, settings: TransportSettings, timing: FabricTiming) -> RoundTrips:
         """What the settings say, for all."""
-        return cls(np.full(len(Tier), settings.base_rtt), (settings.path_timers,) * len(Tier))
+        tiers = len(Tier)
+        return cls(np.full(tiers, settings.base_rtt), (settings.path_timers,) * tiers, (timing.timeout,) * tiers)
 
     @classmethod
     def of(cls, fabric: Fabric, timing: FabricTiming, delay: int) -> RoundTrips:
         """Those of a fabric whose settings may have some of their own; links that do not say have `delay` ns."""
         settings = fabric.settings.transport
         if not fabric.t2_count or settings.base_rtt != timing.round_trip:
-            return cls.alike(settings)
+            return cls.alike(settings, timing)
         known = PathRoundTrips(fabric, delay)
         times = [settings.base_rtt if pair is None else known.of(*pair) for pair in example_pairs(fabric)]
-        return cls(np.array(times, dtype=np.int64), tuple(map(timing.timers_of(settings), times)))
+        timers, timeouts = map(timing.timers_of(settings), times), map(timing.timeout_of, times)
+        return cls(np.array(times, dtype=np.int64), tuple(timers), tuple(timeouts))

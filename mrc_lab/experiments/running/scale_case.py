@@ -154,8 +154,8 @@ class _CaseRun:
     def _retries(self, fitted: FabricTiming, trips: RoundTrips) -> list[RetryPolicy]:
         """The retries of queue pairs, by the tier where their paths turn."""
         given, transport = attributes_given(self._case.tenants[0]), self._fabric.settings.transport
-        attributes = [replace(fitted.attributes(trip=trip), **given) for trip in trips.times.tolist()]
-        return [RetryPolicy.with_attributes(one, transport) for one in attributes]
+        attributes = [replace(fitted.attributes(), timeout=timeout) for timeout in trips.timeouts]
+        return [RetryPolicy.with_attributes(replace(one, **given), transport) for one in attributes]
 
     def _failed(self, stream: int, now: int) -> None:
         for load, first in zip(self._loads, self._firsts, strict=True):
@@ -175,8 +175,9 @@ class _CaseRun:
             self._sample()
             self._progress(world.now / case.duration)
         self._cut_short = self._interrupted()
-        for load in () if self._cut_short else self._loads:
-            load.finish(world.now)
+        if not self._cut_short:
+            for load in self._loads:
+                load.finish(world.now)
         return self._recording()
 
     def _is_over(self) -> bool:
