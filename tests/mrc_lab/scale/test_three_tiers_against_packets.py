@@ -50,6 +50,7 @@ def over(plane: int, t1: int, *t2s: int) -> set[int]:
     return {within | t2 << 13 | t1 << 23 for t2 in t2s} if t2s else {within} | over(plane, t1, 2 * t1, 2 * t1 + 1)
 
 
+PROBE_INTERVAL = 134_000  # ns: ten round trips between pods (simulation/transport_timers.py)
 FAULTS = {
     "cut link below": ("{kind: link_down, link: 't0-0:t1-0@p0', at: 150us}", "300us", over(0, 0)),
     "cut link above": ("{kind: link_down, link: 't1-1:t2-2@p0', at: 150us}", "300us", over(0, 1, 2)),
@@ -91,6 +92,20 @@ def test_a_fault_costs_as_many_packets(name: str) -> None:
     print(name, counted(ours, "retransmitted"), counted(packets, "retransmitted"))
     assert counted(packets, "retransmitted") > 0
     assert close(counted(ours, "retransmitted"), counted(packets, "retransmitted"), RETRANSMISSIONS)
+
+
+@pytest.mark.parametrize("name", ["T1 without power", "T2 without power", "flap"])
+def test_paths_are_back_within_a_probe_interval(name: str) -> None:
+    packets, ours = with_fault(name, HALF)
+    evs = FAULTS[name][2]
+    came = [
+        {(path.flow, path.ev): path.time for path in recording.paths if path.new == "good" and path.ev in evs}
+        for recording in (packets, ours)
+    ]
+    late = [came[1][path] - came[0][path] for path in came[1]]
+    print(name, min(late), max(late))
+    assert came[0].keys() >= came[1].keys() != set()
+    assert max(map(abs, late)) <= PROBE_INTERVAL
 
 
 @pytest.mark.parametrize(
