@@ -23,7 +23,7 @@ import numpy as np
 from mrc_host.config import TransportSettings
 from mrc_lab.scale.network import Booleans, Floats, Integers
 
-_SILENCE: Final = 2  # round trips: a PTO where they do not vary (mrc_host/transport/round_trip.py)
+_SILENCE: Final = 2.0  # round trips: a PTO where they do not vary (mrc_host/transport/round_trip.py)
 
 
 class Sending(NamedTuple):
@@ -67,8 +67,8 @@ class Detection:
 
     def _window(self, sending: Sending) -> Floats:
         """How much later than a lost packet one was sent that shows its loss, ns, if no packet follows on the path."""
-        share = np.where(sending.silent, _SILENCE, min(self.reorder_percent, 100) / 100)
-        found: Floats = sending.round_trip * share
+        share: Floats = np.where(sending.silent, _SILENCE, min(self.reorder_percent, 100) / 100)
+        found: Floats = share * sending.round_trip
         return found
 
     def _unused(self, sending: Sending) -> Floats:

@@ -36,7 +36,7 @@ Booleans = NDArray[np.bool_]
 _Number = TypeVar("_Number", int, Integers)
 
 
-class Direction(NamedTuple):
+class UplinkDirection(NamedTuple):
     """A direction of uplink number `uplink` of switch number `lower` of a tier."""
 
     tier: Tier
@@ -76,13 +76,13 @@ class Directions:
         found: _Number = self._first[tier] + ((way * planes + plane) * switches + lower) * uplinks + uplink
         return found
 
-    def place(self, number: int) -> Direction:
+    def place(self, number: int) -> UplinkDirection:
         """The direction of a number."""
         tier = Tier.T0 if number < self._first[1] else Tier.T1
         planes, switches, uplinks = self.shapes[tier]
         rest, uplink = divmod(number - self._first[tier], uplinks)
         rest, lower = divmod(rest, switches)
-        return Direction(tier, *divmod(rest, planes), lower, uplink)
+        return UplinkDirection(tier, *divmod(rest, planes), lower, uplink)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.lossy_paths import LossyPaths
 from mrc_lab.scale.network import Booleans, Floats, Integers, Network
 from mrc_lab.scale.rates import UsableLinks
-from mrc_lab.scale.round_trips import RoundTrips
-from mrc_lab.scale.stream_paths import Paths, StreamPaths
+from mrc_lab.scale.round_trips import TierRoundTrips
+from mrc_lab.scale.stream_paths import CrossingPaths, StreamPaths
 from mrc_lab.scale.streams import Streams
 from simulation.seeds import derive, generator
 from topologies.parts import Tier
@@ -56,7 +56,7 @@ class PathStates:
         network: Network,
         streams: Streams,
         settings: TransportSettings,
-        trips: RoundTrips,
+        trips: TierRoundTrips,
         states: LinkStates,
         at: At,
         changed: Callable[[], None],
@@ -179,7 +179,7 @@ class PathStates:
         self._at(now + schedule.interval, lambda time: self._probe(link, schedule, time))
         self._changed()
 
-    def _count_lost(self, paths: Paths, silent: Booleans | None = None) -> None:
+    def _count_lost(self, paths: CrossingPaths, silent: Booleans | None = None) -> None:
         """Count what paths lose until their streams know; `silent` are planes where no path works, by the two racks."""
         if paths:
             sending = self._on_path(paths.plane, paths.stream, silent)
@@ -304,7 +304,7 @@ class PathStates:
     def note(self, place: tuple[int, int, int], now: int, first_loss: int | None) -> None:
         """A path went out of use, or came back."""
         stream, plane, turn = place
-        self._note(Paths(plane, np.array([stream]), np.array([turn])), now, first_loss)
+        self._note(CrossingPaths(plane, np.array([stream]), np.array([turn])), now, first_loss)
 
     @property
     def tiers(self) -> list[int]:
@@ -314,19 +314,19 @@ class PathStates:
 
     # ---- who uses what ----------------------------------------------------------------------------------------------
 
-    def _used(self, link: int) -> Paths:
+    def _used(self, link: int) -> CrossingPaths:
         """Paths over a link on which active streams send, if it is not out."""
         paths = self._paths.over(link)
         sending = self._streams.active[paths.stream] & self._planes[paths.stream, paths.plane]
         return paths.of(sending & self._otherwise(link, paths))
 
-    def _met_over(self, link: int) -> Paths:
+    def _met_over(self, link: int) -> CrossingPaths:
         """Paths over a link that are bad for their streams for no other reason."""
         paths = self._paths.over(link)
         known = self._streams.active[paths.stream] | (self._met[paths.stream] >= self._died[link])
         return paths.of(known & self._otherwise(link, paths))
 
-    def _otherwise(self, link: int, paths: Paths) -> Booleans:
+    def _otherwise(self, link: int, paths: CrossingPaths) -> Booleans:
         """Whether all that paths cross beside a link is there and not out."""
         crossed = self._paths.crossed(paths)
         found: Booleans = (self._present[crossed] & (~self._out[crossed] | (crossed == link))).all(axis=1)
@@ -341,7 +341,7 @@ class PathStates:
         quiet = np.zeros(len(stream), dtype=bool) if silent is None else silent[between]
         return Sending(per_path, packets, streams.packet[stream], self._trip[stream], quiet)
 
-    def _note(self, paths: Paths, now: int, first_loss: int | None) -> None:
+    def _note(self, paths: CrossingPaths, now: int, first_loss: int | None) -> None:
         """Paths went out of use, or came back."""
         room = max(0, MAX_CHANGES - len(self.changes))
         noted = zip(paths.stream[:room].tolist(), paths.turn[:room].tolist(), strict=True)

@@ -21,7 +21,7 @@ from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.max_min import Uses, max_min
 from mrc_lab.scale.network import DOWN, LOWER_TIERS, UP, WAYS, Booleans, Floats, Integers, Network
 from mrc_lab.scale.reach import joined, over_t2s
-from mrc_lab.scale.sharing import Capacity, PlaneLinks, shared_capacity
+from mrc_lab.scale.sharing import PlaneLinks, UplinkCapacity, shared_capacity
 from mrc_lab.scale.streams import Streams
 
 
@@ -106,12 +106,12 @@ class Rates:
 
     # ---- sprayed ------------------------------------------------------------------------------------------------
 
-    def _bundles(self, uplinks: Floats) -> Capacity:
+    def _bundles(self, uplinks: Floats) -> UplinkCapacity:
         """All uplinks of racks and pods together [direction, plane, rack or pod]."""
         network = self._network
         below, above = (network.directions.of_tier(uplinks, tier) for tier in LOWER_TIERS)
         by_pod = above.reshape(len(WAYS), network.planes, network.pods, -1)
-        return Capacity(below.sum(axis=3), by_pod.sum(axis=3))
+        return UplinkCapacity(below.sum(axis=3), by_pod.sum(axis=3))
 
     def _sprayed_loads(self, flow: Integers, planes: Booleans) -> _Loads:
         streams, network = self._streams, self._network
@@ -146,7 +146,7 @@ class Rates:
             found[plane].flat = np.bincount(pairs, weights=sent * np.tile(used, 2), minlength=racks * racks)
         return found
 
-    def _shared(self, demand: Floats, uplinks: Floats) -> Capacity:
+    def _shared(self, demand: Floats, uplinks: Floats) -> UplinkCapacity:
         """What racks and pods carry [direction, plane, rack or pod]."""
         network = self._network
         below, above = (network.directions.of_tier(uplinks, tier) for tier in LOWER_TIERS)
@@ -154,7 +154,7 @@ class Rates:
             shared_capacity(asked, PlaneLinks(below[:, plane], above[:, plane], network.pod))
             for plane, asked in enumerate(demand)
         ]
-        return Capacity(*(np.stack(part, axis=1) for part in zip(*planes, strict=True)))
+        return UplinkCapacity(*(np.stack(part, axis=1) for part in zip(*planes, strict=True)))
 
     # ---- one path -----------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Rates:
         return way * self._ports + nic * self._network.planes + plane
 
 
-def _by_end(access: Floats, uplinks: Capacity) -> Floats:
+def _by_end(access: Floats, uplinks: UplinkCapacity) -> Floats:
     """Capacities of ends, by plane."""
     return np.concatenate([*access, *uplinks.racks.transpose(0, 2, 1), *uplinks.pods.transpose(0, 2, 1)])
 

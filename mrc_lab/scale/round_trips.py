@@ -20,7 +20,7 @@ from topologies.round_trip import PathRoundTrips
 
 
 @dataclass(frozen=True, slots=True)
-class RoundTrips:
+class TierRoundTrips:
     """By the tier where paths turn: round trips in ns, timers, and exponents of ACK timeouts."""
 
     times: Integers
@@ -28,13 +28,13 @@ class RoundTrips:
     timeouts: tuple[int, ...]
 
     @classmethod
-    def alike(cls, settings: TransportSettings, timing: FabricTiming) -> RoundTrips:
+    def alike(cls, settings: TransportSettings, timing: FabricTiming) -> TierRoundTrips:
         """What the settings say, for all."""
         tiers = len(Tier)
         return cls(np.full(tiers, settings.base_rtt), (settings.path_timers,) * tiers, (timing.timeout,) * tiers)
 
     @classmethod
-    def of(cls, fabric: Fabric, timing: FabricTiming, delay: int) -> RoundTrips:
+    def of(cls, fabric: Fabric, timing: FabricTiming, delay: int) -> TierRoundTrips:
         """Those of a fabric whose settings may have some of their own; links that do not say have `delay` ns."""
         settings = fabric.settings.transport
         if not fabric.t2_count or settings.base_rtt != timing.round_trip:

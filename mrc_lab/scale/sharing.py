@@ -23,7 +23,7 @@ _FULL: Final = 1 + 1e-3  # of what an uplink carries: no more is too much
 _NO_BETTER: Final = 1e-4  # of a round
 
 
-class Capacity(NamedTuple):
+class UplinkCapacity(NamedTuple):
     """What the uplinks of racks, and of pods, can carry in all, b/s [direction, rack or pod]."""
 
     racks: Floats
@@ -52,7 +52,7 @@ class PlaneLinks:
         return int(self.pod[-1]) + 1
 
 
-def shared_capacity(demand: Floats, links: PlaneLinks) -> Capacity:
+def shared_capacity(demand: Floats, links: PlaneLinks) -> UplinkCapacity:
     """What one plane can carry.
 
     `demand` is what racks (rows) would send to others (columns) if only the sums of their uplinks, and of their pods',
@@ -76,9 +76,9 @@ def _alike(rates: Floats) -> bool:
     return not rates.size or bool((rates == rates.flat[0]).all())
 
 
-def _whole(links: PlaneLinks) -> Capacity:
+def _whole(links: PlaneLinks) -> UplinkCapacity:
     """All uplinks of each."""
-    return Capacity(links.of_racks.sum(axis=2), _by_pod(links.of_t1s, links.pods).sum(axis=2))
+    return UplinkCapacity(links.of_racks.sum(axis=2), _by_pod(links.of_t1s, links.pods).sum(axis=2))
 
 
 def _by_pod(of_t1s: Floats, pods: int) -> Floats:
@@ -146,7 +146,7 @@ class _Weights:
             weight /= np.maximum(fullness, 1.0)
         self._fullness = self._spread()
 
-    def capacity(self) -> Capacity:
+    def capacity(self) -> UplinkCapacity:
         """All uplinks of each or, where one would carry too much, as much less of what is asked."""
         whole = _whole(self._links)
         between = self._by_pods(self._by_pods(self._demand).T).T
@@ -157,4 +157,4 @@ class _Weights:
             most = full.max(axis=2, initial=0.0)
             total = np.stack([asked.sum(axis=1), asked.sum(axis=0)])
             found.append(np.where(most > _FULL, np.minimum(rates, total / np.maximum(most, 1.0)), rates))
-        return Capacity(*found)
+        return UplinkCapacity(*found)

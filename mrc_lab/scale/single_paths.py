@@ -14,7 +14,7 @@ import numpy as np
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.network import DOWN, UP, Booleans, Network
-from mrc_lab.scale.round_trips import RoundTrips
+from mrc_lab.scale.round_trips import TierRoundTrips
 from mrc_lab.scale.streams import Streams
 
 At = Callable[[int, Callable[[int], None]], None]
@@ -31,7 +31,7 @@ class SinglePaths:
         network: Network,
         streams: Streams,
         policies: Sequence[RetryPolicy],
-        trips: RoundTrips,
+        trips: TierRoundTrips,
         at: At,
         changed: Callable[[], None],
         failed: Callable[[int, int], None],

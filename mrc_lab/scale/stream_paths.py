@@ -11,16 +11,16 @@ from mrc_lab.scale.streams import Streams
 from topologies.parts import Tier
 
 
-class Paths(NamedTuple):
+class CrossingPaths(NamedTuple):
     """Some paths of one plane: a stream each, and where it turns. A stream may have several."""
 
     plane: int
     stream: Integers
     turn: Integers
 
-    def of(self, which: Booleans) -> Paths:
+    def of(self, which: Booleans) -> CrossingPaths:
         """Some of them."""
-        return Paths(self.plane, self.stream[which], self.turn[which])
+        return CrossingPaths(self.plane, self.stream[which], self.turn[which])
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -44,28 +44,28 @@ class StreamPaths:
         self._over = tuple(_by_place(racks, over, network.racks) for racks in ends)
         self._of_pod = tuple(_by_place(network.pod[racks], over, network.pods) for racks in ends)
 
-    def over(self, number: int) -> Paths:
+    def over(self, number: int) -> CrossingPaths:
         """All paths that cross a direction."""
         network = self._network
         tier, way, plane, lower, uplink = network.directions.place(number)
         if tier is Tier.T1:
             pod, t1 = divmod(lower, network.t1s)
             stream = self._of_pod[way][pod]
-            return Paths(plane, stream, np.full(len(stream), t1 * network.group + uplink))
+            return CrossingPaths(plane, stream, np.full(len(stream), t1 * network.group + uplink))
         inside, over = self._inside[way][lower], self._over[way][lower]
         turns = np.full(len(inside), uplink)
         if not len(over):
-            return Paths(plane, inside, turns)
+            return CrossingPaths(plane, inside, turns)
         above = uplink * network.group + np.arange(network.group)
         stream = np.concatenate([inside, np.repeat(over, network.group)])
-        return Paths(plane, stream, np.concatenate([turns, np.tile(above, len(over))]))
+        return CrossingPaths(plane, stream, np.concatenate([turns, np.tile(above, len(over))]))
 
     def longest(self, number: int) -> Tier:
         """Where the longest paths that cross a direction turn."""
         tier, way, _, lower, _ = self._network.directions.place(number)
         return Tier.T2 if tier is Tier.T1 or len(self._over[way][lower]) else Tier.T1
 
-    def crossed(self, paths: Paths) -> Integers:
+    def crossed(self, paths: CrossingPaths) -> Integers:
         """Numbers of the directions that each path crosses [path, direction]."""
         plane, stream, turn = paths
         return self._network.crossed(self.near[stream], self.far[stream], plane, turn)

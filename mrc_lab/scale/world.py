@@ -19,7 +19,7 @@ from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import PathStates
 from mrc_lab.scale.rates import Rates
-from mrc_lab.scale.round_trips import RoundTrips
+from mrc_lab.scale.round_trips import TierRoundTrips
 from mrc_lab.scale.single_paths import SinglePaths
 from mrc_lab.scale.streams import Streams
 from topologies.faults.engine import FaultChange, FaultEngine
@@ -45,7 +45,7 @@ class ScaleWorld:
         faults: FaultEngine,
         ended: Callable[[Integers, int], None],
         seed: int,
-        trips: RoundTrips,
+        trips: TierRoundTrips,
         retries: Sequence[RetryPolicy],
         failed: Callable[[int, int], None],
     ) -> None:

@@ -41,7 +41,7 @@ from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import MAX_CHANGES
-from mrc_lab.scale.round_trips import RoundTrips
+from mrc_lab.scale.round_trips import TierRoundTrips
 from mrc_lab.scale.streams import Streams, StreamSpec
 from mrc_lab.scale.world import ScaleWorld
 from simulation.fault_limits import SIMULATION
@@ -139,7 +139,7 @@ class _CaseRun:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
         fitted = self._timing()
-        trips = RoundTrips.of(fabric, fitted, case.fabric.delay)
+        trips = TierRoundTrips.of(fabric, fitted, case.fabric.delay)
         retries = self._retries(fitted, trips)
         self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, trips, retries, self._failed)
         self._count = flows
@@ -151,7 +151,7 @@ class _CaseRun:
         queues = default_queues(self._fabric)
         return timing(self._fabric, self._case.fabric.delay, queues.max_packets or queues.buffer_packets)
 
-    def _retries(self, fitted: FabricTiming, trips: RoundTrips) -> list[RetryPolicy]:
+    def _retries(self, fitted: FabricTiming, trips: TierRoundTrips) -> list[RetryPolicy]:
         """The retries of queue pairs, by the tier where their paths turn."""
         given, transport = attributes_given(self._case.tenants[0]), self._fabric.settings.transport
         attributes = [replace(fitted.attributes(), timeout=timeout) for timeout in trips.timeouts]

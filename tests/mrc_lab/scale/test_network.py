@@ -10,7 +10,7 @@ import pytest
 
 from mrc_lab.scale.network import DOWN, UP, Network, turning_switch
 from mrc_lab.scale.rates import UsableLinks
-from mrc_lab.scale.stream_paths import Paths, StreamPaths
+from mrc_lab.scale.stream_paths import CrossingPaths, StreamPaths
 from mrc_lab.scale.streams import SPRAYED
 from tests.seeds import SEED
 from topologies.clos import multi_plane_clos
@@ -123,4 +123,4 @@ def test_the_paths_over_a_direction_are_those_that_cross_it(fabric: Fabric) -> N
 
 def test_no_path_is_false() -> None:
     nobody = np.empty(0, dtype=np.int64)
-    assert not Paths(0, nobody, nobody)
+    assert not CrossingPaths(0, nobody, nobody)

@@ -8,7 +8,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_lab.scale.latency import example_pairs
-from mrc_lab.scale.round_trips import RoundTrips
+from mrc_lab.scale.round_trips import TierRoundTrips
 from simulation.transport_timers import FabricTiming, timing
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -30,7 +30,7 @@ def fitted(fabric: Fabric, **given: int) -> tuple[Fabric, FabricTiming]:
 @pytest.mark.parametrize("fabric", [TWO, THREE], ids=["two", "three"])
 def test_they_are_those_of_the_nics_in_simulation(fabric: Fabric) -> None:
     with SimulatedWorld(fabric, seed=1, delay=DELAY) as world:
-        trips = RoundTrips.of(world.fabric, world.timing, DELAY)
+        trips = TierRoundTrips.of(world.fabric, world.timing, DELAY)
         transport = world.fabric.settings.transport
         for tier, pair in enumerate(example_pairs(fabric)):
             if pair is None:
@@ -45,12 +45,12 @@ def test_they_are_those_of_the_nics_in_simulation(fabric: Fabric) -> None:
 
 def test_each_tier_takes_longer() -> None:
     ready, times = fitted(THREE)
-    found = RoundTrips.of(ready, times, DELAY).times
+    found = TierRoundTrips.of(ready, times, DELAY).times
     assert found[Tier.T0] < found[Tier.T1] < found[Tier.T2] == times.round_trip
 
 
 def test_what_the_file_gives_holds_for_all() -> None:
     ready, times = fitted(THREE, base_rtt=50_000)
-    assert RoundTrips.of(ready, times, DELAY).times.tolist() == [50_000] * 3
+    assert TierRoundTrips.of(ready, times, DELAY).times.tolist() == [50_000] * 3
     ready, times = fitted(THREE, probe_interval=777_000)
-    assert {one.probe_interval for one in RoundTrips.of(ready, times, DELAY).timers} == {777_000}
+    assert {one.probe_interval for one in TierRoundTrips.of(ready, times, DELAY).timers} == {777_000}
