@@ -25,8 +25,8 @@ from mrc_host.config import EvFormat
 from mrc_host.verbs_types import QpType
 from mrc_host.wire.encap import SRH_LENGTH
 from topologies.fabric import Fabric, FabricNic, Link
-from topologies.round_trip import FRAME, OVERHEAD, varied
-from topologies.up_down import nodes
+from topologies.round_trip import FRAME, OVERHEAD, uneven
+from topologies.up_down import FabricPath, first_path, nodes
 
 _MRC_HEADERS = FRAME - 4096
 _MRC_ACK = 142  # a SACK without CC_STATE
@@ -90,7 +90,7 @@ class IdealCompletion:
     def __init__(self, fabric: Fabric, packets: PacketSizes, delay: int = 0) -> None:
         self._fabric, self._packets, self._delay = fabric, packets, delay
         self._routes: dict[tuple[str, str], _Route] = {}
-        self._varied = varied(fabric)
+        self._uneven = uneven(fabric)
 
     def of(self, source: str, destination: str, size: int) -> int:
         """Time (ns) of a flow of `size` bytes between two hosts."""
@@ -120,13 +120,21 @@ class IdealCompletion:
         for plane in fabric.common_planes(source, destination):
             ends = fabric.nic_link(source, plane), fabric.nic_link(destination, plane)
             ports.append(min(link.rate_bps for link in ends if link is not None))
-        paths = fabric.paths(source, destination)
         found = []
-        for path in paths if self._varied else paths[:1]:
+        for path in self._paths(source, destination):
             names = (source.name, *nodes(fabric, source, destination, path), destination.name)
             found.append(self._along([self._link(near, far, path.plane) for near, far in pairwise(names)], ports))
         whole = self._packets.frame(self._packets.mtu)
         return min(found, key=lambda route: route.once_more(whole) + 2 * route.delay)
+
+    def _paths(self, source: FabricNic, destination: FabricNic) -> tuple[FabricPath, ...]:
+        """Those of two hosts that may differ: where links are even, one stands for thousands of others."""
+        if self._uneven:
+            return self._fabric.paths(source, destination)
+        planes = self._fabric.common_planes(source, destination)
+        first = first_path(self._fabric, planes, source.t0, destination.t0)
+        assert first is not None, "any two hosts have a path"
+        return (first,)
 
     def _link(self, near: str, far: str, plane: int) -> Link:
         for host in (near, far):

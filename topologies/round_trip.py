@@ -63,12 +63,16 @@ def bandwidth_delay_product(fabric: Fabric, round_trip: int) -> int:
 def varied(fabric: Fabric) -> bool:
     """Whether paths differ so much that one base RTT does not do for all.
 
-    They do with three tiers, and where links of one class differ in rate or any has a delay of its own. The others
-    differ by some serializations only.
+    They do with three tiers, and where links are uneven. The others differ by some serializations only.
     """
+    return bool(fabric.t2_count) or uneven(fabric)
+
+
+def uneven(fabric: Fabric) -> bool:
+    """Whether links of one class differ in rate, or any has a delay of its own: paths of two hosts may differ."""
     rates = {kind: {link.rate_bps for link in fabric.links if link.kind is kind} for kind in LinkKind}
     own_delay = any(link.delay_ns is not None for link in fabric.links)
-    return bool(fabric.t2_count) or own_delay or any(len(found) > 1 for found in rates.values())
+    return own_delay or any(len(found) > 1 for found in rates.values())
 
 
 class PathRoundTrips:

@@ -42,6 +42,13 @@ def paths(fabric: Fabric, planes: Iterable[int], source: int, target: int) -> tu
     return ()
 
 
+def first_path(fabric: Fabric, planes: Iterable[int], source: int, target: int) -> FabricPath | None:
+    """The first of these, without a look at the others; None if there are none."""
+    planes = tuple(planes)
+    found = (path for tier in Tier for plane in planes for path in _turning(fabric, plane, source, target, tier))
+    return next(found, None)
+
+
 def nodes(fabric: Fabric, source: FabricNic, target: FabricNic, path: FabricPath) -> tuple[str, ...]:
     """The switches on a path, in order."""
     at = f"@p{path.plane}"

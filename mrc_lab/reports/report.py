@@ -87,6 +87,8 @@ def _warnings(recordings: Mapping[str, Recording]) -> Iterator[str]:
         yield from (f"{of}timing cannot be trusted: {reason}" for reason in recording.fidelity.reasons)
         yield from (f"{of}{warning}." for warning in recording.warnings)
         yield from (f"{of}{warning}." for warning in flow_times.flow_warnings(recording))
+        if recording.interrupted:
+            yield f"{of}{recording.interrupted}."
         yield from (f"{of}{error}" for error in recording.errors[:_MAX_ERRORS])
 
 

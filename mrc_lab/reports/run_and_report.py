@@ -66,6 +66,8 @@ class FinishedRun:
 
     def _errors(self) -> Iterator[str]:
         for name, recording in self.recordings.items():
+            if recording.interrupted:
+                yield f"{'note':<9} {case_prefix(name)}{recording.interrupted}"
             for error in recording.errors[:_MOST_ERRORS]:
                 yield f"{'error':<9} {case_prefix(name)}{error}"
             if len(recording.errors) > _MOST_ERRORS:

@@ -108,6 +108,7 @@ def _case(case: Case, metrics: MetricTable, seed: int) -> dict[str, Any]:
         "trimmed": dict(recording.trimmed),
         "drops": dict(recording.drops),
         "warnings": list(recording.warnings),
+        **({"interrupted": recording.interrupted} if recording.interrupted else {}),
         "errors": list(recording.errors),
         "wrong_bytes": recording.wrong_bytes,
         "checked_bytes": recording.checked_bytes,

@@ -46,7 +46,7 @@ class Judged:
 def judge(experiment: Experiment, metrics: MetricTable, backend: str) -> list[Judged]:
     """Every expectation that the file has of this backend, and always: no queue pair failed, no byte was wrong.
 
-    The scale backend moves no bytes, so the second is not judged there.
+    The scale backend moves no bytes, so the second is not judged there. No run passes that was interrupted.
 
     Expected and published rates are scaled as the run was, and so are times.
     """
@@ -58,6 +58,8 @@ def judge(experiment: Experiment, metrics: MetricTable, backend: str) -> list[Ju
             continue
         if not any(expectation.metric == metric for expectation in experiment.expect):
             judged.append(_always(metric, title, metrics))
+    if any(recording.interrupted for recording in metrics.recordings.values()):
+        judged.append(_interrupted(metrics))
     return judged
 
 
@@ -105,6 +107,13 @@ def _always(metric: str, title: str, metrics: MetricTable) -> Judged:
     ours = sum(value for value in found if value is not None)
     verdict = Verdict.PASS if ours == 0 else Verdict.FAIL
     return Judged(title, metric, "count", "at_most", 0.0, 0.0, ours, None, "", "", None, verdict, "")
+
+
+def _interrupted(metrics: MetricTable) -> Judged:
+    """That a run was not ended before its time was over: only told where one was."""
+    ours = float(sum(bool(recording.interrupted) for recording in metrics.recordings.values()))
+    title = "runs that were interrupted"
+    return Judged(title, "interrupted", "count", "at_most", 0.0, 0.0, ours, None, "", "", None, Verdict.FAIL, "")
 
 
 def holds(ours: float, relation: str, expected: float, tolerance: float) -> bool:

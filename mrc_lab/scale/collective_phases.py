@@ -24,7 +24,7 @@ class Phase:
     """One phase. `first` and `last` (not included) are the streams that it takes, in rings of `ranks` ranks each.
 
     Of an operation's bytes it is about one in `parts`. `arrival` is what the last byte of a chunk takes from a rank to
-    the next, `credit` what a credit takes back, both in ns and on average; `farthest` is the longest arrival.
+    the next on average, `farthest` at most, and `way_and_back` at most with a credit back, in ns.
     """
 
     operation: str
@@ -33,14 +33,15 @@ class Phase:
     first: int
     last: int
     arrival: float
-    credit: float
     farthest: int
+    way_and_back: int
 
     def passing(self, size: int, item: int, channels: int, chunk: int, slots: int) -> Passing:
         """One channel's part of an operation of `size` bytes, which are items of `item` bytes."""
         elements = max(self.ranks, size // self.parts // item // channels // self.ranks * self.ranks)
         segment = elements * item if self.operation in _WHOLE else elements * item // self.ranks
-        return Passing(passing_steps(self.operation, self.ranks), segment, chunk, slots, self.arrival, self.credit)
+        steps = passing_steps(self.operation, self.ranks)
+        return Passing(steps, segment, chunk, slots, self.arrival, self.way_and_back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,8 @@ def _phase(
     latency: Latency,
 ) -> Phase:
     ends = network.rack[np.array(pairs, dtype=np.int64).reshape(-1, 2)]
-    same = (ends[:, 0] == ends[:, 1]).astype(np.int64)
-    arrivals = np.array(latency.arrival)[same]
-    answers = np.array(latency.completion)[same] - arrivals
+    tiers = network.turning_tier(*ends.T)
+    arrivals = np.array(latency.arrival)[tiers]
     return Phase(
         operation=operation,
         ranks=ranks,
@@ -108,6 +108,6 @@ def _phase(
         first=first,
         last=first + len(pairs),
         arrival=float(arrivals.mean()) if len(pairs) else 0.0,
-        credit=float(answers.mean()) if len(pairs) else 0.0,
         farthest=int(arrivals.max(initial=0)),
+        way_and_back=int(latency.completions(tiers).max(initial=0)),
     )

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
-from mrc_lab.scale.network import Booleans, Floats, Network
-from topologies.fabric import LinkKind
+from mrc_lab.scale.network import WAYS, Booleans, Floats, Network, way
+from topologies.fabric import LinkEnd, LinkKind
 from topologies.fault_entries import ALWAYS
 from topologies.faults.effect import Effect, combined_shapes
-
-_EITHER_WAY: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStates:
-    """States of all links at one time; the first index is the direction.
+    """States of all links at one time: of access links [direction, NIC, plane], of uplinks by number of the direction.
 
     `access_loss` and `uplink_loss` are probabilities, 1 also of a link without carrier; rates are b/s. `carrier` is by
     NIC and plane: only its own links are known to a NIC.
@@ -45,21 +42,27 @@ class LinkStates:
     def of(cls, network: Network, effects: Iterable[Effect]) -> LinkStates:
         """The states while `effects` are in force."""
         effects = tuple(effects)
-        access = np.repeat(network.access[None], _EITHER_WAY, axis=0)
-        uplink = np.repeat(network.uplink[None], _EITHER_WAY, axis=0)
-        survival = {LinkKind.NIC_T0: (access > 0).astype(float), LinkKind.T0_T1: (uplink > 0).astype(float)}
+        access, uplink = np.repeat(network.access[None], len(WAYS), axis=0), network.uplinks.copy()
         carrier = network.access > 0
+        arrives, passes = (access > 0).astype(float), (uplink > 0).astype(float)  # chances
         for effect in effects:
             for end, loss, corruption in effect.losses(network.fabric):
-                kind, place = network.direction(end)
-                survival[kind][place] *= (1 - loss / ALWAYS) * (1 - corruption / ALWAYS)
-            for name in effect.down:
-                kind, place = network.place(network.fabric.link(name))
-                if kind is LinkKind.NIC_T0:
-                    carrier[place] = False
+                values, place = _direction(network, end, arrives, passes)
+                values[place] *= (1 - loss / ALWAYS) * (1 - corruption / ALWAYS)
+            for link in map(network.fabric.link, effect.down):
+                if link.kind is LinkKind.NIC_T0:
+                    carrier[network.port(link)] = False
         for end, shape in combined_shapes(effects).items():
             if shape.rate_bps is not None:
-                kind, place = network.direction(end)
-                rates = access if kind is LinkKind.NIC_T0 else uplink
+                rates, place = _direction(network, end, access, uplink)
                 rates[place] = min(rates[place], shape.rate_bps)
-        return cls(carrier, 1 - survival[LinkKind.NIC_T0], access, 1 - survival[LinkKind.T0_T1], uplink)
+        return cls(carrier, 1 - arrives, access, 1 - passes, uplink)
+
+
+def _direction(network: Network, end: LinkEnd, access: Floats, uplinks: Floats) -> tuple[Floats, tuple[int, ...] | int]:
+    """Which of both arrays has the direction of a link that leaves `end`, and its index there."""
+    link = network.fabric.link_at(end)
+    assert link is not None, "faults name ends of links"
+    if link.kind is LinkKind.NIC_T0:
+        return access, (way(link, end), *network.port(link))
+    return uplinks, network.number(link, end)

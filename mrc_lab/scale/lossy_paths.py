@@ -11,17 +11,18 @@ That such a path is out of use changes nothing about the rates here: its stream 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import log1p
 from typing import Final, Protocol
 
-from mrc_host.config import TransportSettings
+from mrc_host.config import PathTimers, TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
-from mrc_lab.scale.network import Integers
 
 _NEVER: Final = float("inf")
 
 At = Callable[[int, Callable[[int], None]], None]
+Place = tuple[int, int, int]
+"""Stream, plane, and where the path turns."""
 
 
 class LossySurroundings(Protocol):
@@ -36,7 +37,13 @@ class LossySurroundings(Protocol):
     def lose(self, stream: int, packets: float) -> None:
         """Packets were lost."""
 
-    def note(self, stream: int, plane: int, t1: int, now: int, first_loss: int | None) -> None:
+    def resting(self, stream: int) -> int:
+        """How many paths of a plane a stream may let rest."""
+
+    def timers(self, stream: int) -> tuple[int, PathTimers]:
+        """Round trip (ns) of a stream, and timers of its probes."""
+
+    def note(self, place: Place, now: int, first_loss: int | None) -> None:
         """A path went out of use, or came back."""
 
 
@@ -48,7 +55,7 @@ class LossyPath:
 
     __slots__ = ("chance", "left", "loss", "place", "rate", "resting", "since", "turn", "used")
 
-    def __init__(self, place: tuple[int, int, int], loss: float, chance: random.Random) -> None:
+    def __init__(self, place: Place, loss: float, chance: random.Random) -> None:
         self.place = place
         self.loss = loss
         self.chance = chance
@@ -76,21 +83,18 @@ class LossyPaths:
         self,
         around: LossySurroundings,
         settings: TransportSettings,
-        resting: int,
         at: At,
-        draw: Callable[[tuple[int, int, int]], random.Random],
+        draw: Callable[[Place], random.Random],
     ) -> None:
-        """`resting` paths of a plane may rest."""
-        self._around, self._settings, self._most, self._at = around, settings, resting, at
+        self._around, self._settings, self._at = around, settings, at
         self._draw = draw
         self._damping = FlapDamping(settings.flap_half_life)
-        self._numbers: dict[tuple[int, int, int], int] = {}  # as the damping knows them
-        self.paths: dict[tuple[int, int, int], LossyPath] = {}
+        self._numbers: dict[Place, int] = {}  # as the damping knows them
+        self.paths: dict[Place, LossyPath] = {}
         self._waiting: dict[tuple[int, int], list[LossyPath]] = {}  # those that rest, by stream and plane
 
-    def set(self, places: Integers, losses: list[float], now: int) -> None:
-        """From now on these paths (stream, plane, T1) lose that share of their packets, and no others do."""
-        wanted = {(place[0], place[1], place[2]): loss for place, loss in zip(places.tolist(), losses, strict=True)}
+    def set(self, wanted: Mapping[Place, float]) -> None:
+        """From now on these paths lose that share of their packets, and no others do."""
         for place in [place for place in self.paths if place not in wanted]:
             self.paths[place].loss = 0.0  # its probes are answered from now on
             if self.paths[place].used:
@@ -142,10 +146,11 @@ class LossyPaths:
             self._go_back(waiting.pop(0), now)
 
     def _retired(self, path: LossyPath, since: int, now: int) -> None:
-        self._around.note(*path.place, now, since)
+        self._around.note(path.place, now, since)
         number = self._numbers.setdefault(path.place, len(self._numbers))
         doublings = self._damping.failed(number, now)
-        schedule = ProbeSchedule(self._settings.path_timers, self._settings.probe_successes, doublings)
+        _, timers = self._around.timers(path.place[0])
+        schedule = ProbeSchedule(timers, self._settings.probe_successes, doublings)
         self._at(now + schedule.interval, lambda time: self._probe(path, schedule, time))
 
     def _probe(self, path: LossyPath, schedule: ProbeSchedule, now: int) -> None:
@@ -153,7 +158,8 @@ class LossyPaths:
         if path.chance.random() < path.loss:
             self._at(again, lambda time: self._probe_lost(path, schedule, time))
         else:
-            self._at(now + self._settings.base_rtt, lambda time: self._probe_answered(path, schedule, time))
+            trip, _ = self._around.timers(path.place[0])
+            self._at(now + trip, lambda time: self._probe_answered(path, schedule, time))
 
     def _probe_lost(self, path: LossyPath, schedule: ProbeSchedule, now: int) -> None:
         schedule.lost()
@@ -164,14 +170,14 @@ class LossyPaths:
         if due:
             self._at(due, lambda time: self._probe(path, schedule, time))
             return
-        self._around.note(*path.place, now, None)
+        self._around.note(path.place, now, None)
         if not path.loss:
             self.paths.pop(path.place, None)
-        elif self._most and not schedule.died:
+        elif (most := self._around.resting(path.place[0])) and not schedule.died:
             waiting = self._waiting.setdefault(path.place[:2], [])
             path.resting = True
             waiting.append(path)
-            if len(waiting) > self._most:
+            if len(waiting) > most:
                 self._go_back(waiting.pop(0), now)
         else:
             self._go_back(path, now)

@@ -1,11 +1,11 @@
 """Which uplinks and ports queue pairs use, and when they learn otherwise.
 
-A path of two racks is an uplink of either, so what all queue pairs of a rack know of their paths is a state of the
-directions of its uplinks, the same for all: they send on every path all the time, and lose packets alike. A direction
-that loses everything is found out by those that use it (`detection`), is *out* then, and all paths over it are
-ASSUMED_BAD for the streams that have met it; probes go on (`mrc_host/transport/probe_schedule.py`) until enough in a
-row are answered. If none was lost, the paths *rest*: they stay outside the rings until one is needed, or more rest than
-may (`mrc_host/transport/path_rings.py`). A port of a NIC that loses its carrier is out at once, for its peers too.
+A path is the uplinks that it crosses, so what all queue pairs of a rack know of their paths is a state of the
+directions of uplinks, the same for all: they send on every path all the time, and lose packets alike. A direction that
+loses everything is found out by those that use it (`detection`), is *out* then, and all paths over it are ASSUMED_BAD
+for the streams that have met it; probes go on (`mrc_host/transport/probe_schedule.py`) until enough in a row are
+answered. If none was lost, the paths *rest*: they stay outside the rings until one is needed, or more rest than may
+(`mrc_host/transport/path_rings.py`). A port of a NIC that loses its carrier is out at once, for its peers too.
 
 Streams that are not active learn nothing; they meet what has died meanwhile once they go on.
 """
@@ -18,20 +18,21 @@ from typing import Final
 
 import numpy as np
 
-from mrc_host.config import TransportSettings
+from mrc_host.config import PathTimers, TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
-from mrc_lab.scale.detection import Detection, first_use
+from mrc_lab.scale.detection import Detection, Sending, first_use
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.lossy_paths import LossyPaths
-from mrc_lab.scale.network import DOWN, UP, Booleans, Floats, Integers, Network
+from mrc_lab.scale.network import Booleans, Floats, Integers, Network
 from mrc_lab.scale.rates import UsableLinks
+from mrc_lab.scale.round_trips import TierRoundTrips
+from mrc_lab.scale.stream_paths import CrossingPaths, StreamPaths
 from mrc_lab.scale.streams import Streams
 from simulation.seeds import derive, generator
+from topologies.parts import Tier
 
 MAX_CHANGES: Final = 200_000  # that are kept; the counters go on
 
-Uplink = tuple[int, int, int, int]
-"""Direction, plane, rack and T1."""
 At = Callable[[int, Callable[[int], None]], None]
 """Has a function called with the time, at a time."""
 
@@ -43,7 +44,7 @@ class PathChange:
     time: int
     stream: int
     plane: int
-    t1: int
+    turn: int
     first_loss: int | None
 
 
@@ -55,39 +56,36 @@ class PathStates:
         network: Network,
         streams: Streams,
         settings: TransportSettings,
+        trips: TierRoundTrips,
         states: LinkStates,
         at: At,
         changed: Callable[[], None],
         seed: int,
     ) -> None:
-        self._network, self._streams, self._settings = network, streams, settings
+        self._network, self._streams, self._settings, self._trips = network, streams, settings, trips
         self._states, self._at, self._changed = states, at, changed
         self._detection = Detection.of(settings)
         self._damping = FlapDamping(settings.flap_half_life)
-        shape = states.uplink_loss.shape
-        self._out = np.zeros(shape, dtype=bool)
-        self._resting: dict[tuple[int, int, int], list[int]] = {}  # by direction, plane and rack: T1s
-        self._outside = np.zeros(shape, dtype=bool)  # resting
-        self._died = np.zeros(shape, dtype=np.int64)  # serial of its last death
+        self._present = network.uplinks > 0
+        self._out = np.zeros(len(self._present), dtype=bool)
+        self._resting: dict[tuple[int, ...], list[int]] = {}  # directions, by those that may replace one another
+        self._outside = np.zeros(len(self._present), dtype=bool)  # resting
+        self._died = np.zeros(len(self._present), dtype=np.int64)  # serial of its last death
         self._deaths = 0
         self._met = np.zeros(len(streams), dtype=np.int64)  # deaths that a stream knows of while it is not active
-        self._near, self._far = network.rack[streams.source], network.rack[streams.destination]
-        self._between = (self._near != self._far) & (streams.plane < 0)
-        self._ends = tuple(_by_rack(at, self._between, network.racks) for at in (self._near, self._far))
+        self._paths = StreamPaths(network, streams)
+        self._trip = trips.times[self._paths.tier]
         self._chance = np.random.default_rng(derive(seed, "losses"))
-        self._resting_most = network.t1s // settings.backup_share
-        self.lossy = LossyPaths(
-            self, settings, self._resting_most, at, lambda place: generator(seed, "lossy path", *place)
-        )
+        self.lossy = LossyPaths(self, settings, at, lambda place: generator(seed, "lossy path", *place))
         self.changes: list[PathChange] = []
-        self._unanswered: dict[Uplink, tuple[ProbeSchedule, int]] = {}  # and when the last probe was sent
+        self._unanswered: dict[int, tuple[ProbeSchedule, int]] = {}  # and when the last probe was sent
         self.refresh()
 
     def refresh(self) -> None:
         """Use from now on what is known by now: many links may have gone out of use at one time."""
-        present = self._network.uplink > 0
-        self.usable = UsableLinks(self._states.carrier, present & ~self._out & ~self._outside)
-        self._planes = self.usable.planes_of(self._streams, self._network)
+        uplinks = self._present & ~self._out & ~self._outside
+        self.usable = UsableLinks(self._network, self._states.carrier, uplinks)
+        self._planes = self.usable.planes_of(self._streams)
         self._planes_of_each = np.maximum(self._planes.sum(axis=1), 1)
 
     # ---- links ------------------------------------------------------------------------------------------------------
@@ -97,39 +95,44 @@ class PathStates:
         before, self._states = self._states, states
         lost = before.carrier & ~states.carrier
         if lost.any():
-            self._ports_lost(lost)
+            self._ports_lost(lost, now)
         if (before.carrier != states.carrier).any():
             self._changed()
         if (before.uplink_loss != states.uplink_loss).any():
             self._set_lossy(now)
-        dead = (states.uplink_loss >= 1) & (before.uplink_loss < 1) & (self._network.uplink > 0)
-        self._die([_uplink(place) for place in np.argwhere(dead)], now)
+        dead = (states.uplink_loss >= 1) & (before.uplink_loss < 1) & self._present
+        self._die(np.flatnonzero(dead).tolist(), now)
         for link in [link for link in self._unanswered if states.uplink_loss[link] < 1]:
             schedule, sent = self._unanswered.pop(link)
             self._await(link, schedule, schedule.next_after(sent, now))
 
-    def _ports_lost(self, lost: Booleans) -> None:
-        """Ports have lost their carrier: what is under way there is sent again on other planes."""
+    def _ports_lost(self, lost: Booleans, now: int) -> None:
+        """Ports have lost their carrier: what is under way there is sent again on other planes, a round trip later."""
         streams, planes = self._streams, self._planes
         sending = (streams.active & (streams.plane < 0))[:, None]
         touched = (lost[streams.source] | lost[streams.destination]) & planes & sending
-        under_way = streams.packets() / self._planes_of_each * touched.sum(axis=1) * self._settings.base_rtt / 1e9
-        streams.lose(streams.active, under_way[streams.active])
+        under_way = streams.packets() / self._planes_of_each * touched.sum(axis=1) * self._trip / 1e9
+
+        def again(_: int) -> None:
+            streams.lose(np.flatnonzero(streams.active), under_way[streams.active])
+
+        self._at(now + self._settings.base_rtt, again)
 
     def _set_lossy(self, now: int) -> None:
         """Some uplinks lose a part of what they carry: so do all paths over them."""
         loss = self._states.uplink_loss
-        lossy = (loss > 0) & (loss < 1)
-        places, losses = [], []
-        for plane, t1 in np.argwhere(lossy.any(axis=(0, 2))).tolist():
-            survival = (1 - loss[UP, plane, self._near, t1]) * (1 - loss[DOWN, plane, self._far, t1])
-            for stream in np.flatnonzero(self._between & (survival < 1) & (survival > 0)).tolist():
-                places.append((stream, plane, t1))
-                losses.append(float(1 - survival[stream]))
-        self.lossy.set(np.array(places, dtype=np.int64).reshape(-1, 3), losses, now)
+        found: dict[tuple[int, int, int], float] = {}
+        for link in np.flatnonzero((loss > 0) & (loss < 1)).tolist():
+            paths = self._paths.over(link)
+            chances = 1 - np.prod(1 - loss[self._paths.crossed(paths)], axis=1)
+            partly = chances < 1
+            paths = paths.of(partly)
+            for stream, turn, chance in zip(paths.stream.tolist(), paths.turn.tolist(), chances[partly], strict=True):
+                found[paths.plane, turn, stream] = float(chance)
+        self.lossy.set({(stream, plane, turn): found[plane, turn, stream] for plane, turn, stream in sorted(found)})
         self._changed()
 
-    def _die(self, links: Sequence[Uplink], now: int) -> None:
+    def _die(self, links: Sequence[int], now: int) -> None:
         """Directions of uplinks lose everything from now on."""
         died = [link for link in links if not self._out[link]]  # probes of the others go unanswered again
         for link in died:
@@ -137,55 +140,62 @@ class PathStates:
             self._died[link] = self._deaths
         self._notice(died, now)
 
-    def _notice(self, links: Sequence[Uplink], now: int) -> None:
+    def _notice(self, links: Sequence[int], now: int) -> None:
         """Those that use links find out, all after the same time: the mean, of those that died together."""
         known = []
-        used = [(link, users) for link in links if len(users := self._users(link))]
-        for link, users in used:
-            sending = self._on_path(link[1], users)
-            known.append(float((first_use(sending[0]) + self._detection.time(*sending)).mean()))
+        used = [(link, paths) for link in links if (paths := self._used(link))]
+        if not used:
+            return
+        working = self.usable.uplinks & (self._states.uplink_loss < 1)
+        silent = UsableLinks(self._network, self._states.carrier, working).joined == 0
+        for _, paths in used:
+            sending = self._on_path(paths.plane, paths.stream, silent)
+            known.append(float((first_use(sending.per_path) + self._detection.time(sending)).mean()))
         for link, _ in used:
-            self._go_out_at(now + int(np.mean(known)), link, now)
+            self._go_out_at(now + int(np.mean(known)), link, silent, now)
 
-    def _go_out_at(self, when: int, link: Uplink, since: int) -> None:
-        self._at(when, lambda now: self._goes_out(link, since, now))
+    def _go_out_at(self, when: int, link: int, silent: Booleans, since: int) -> None:
+        self._at(when, lambda now: self._goes_out(link, silent, since, now))
 
-    def _goes_out(self, link: Uplink, since: int, now: int) -> None:
+    def _goes_out(self, link: int, silent: Booleans, since: int, now: int) -> None:
         if self._out[link]:
             return
-        users = self._users(link)
-        self._count_lost(link[1], users)
-        self._note(link, users, now, since)
-        for stream in users.tolist() if self.lossy.paths else ():
-            self.lossy.wake(stream, link[1], now)
+        paths = self._used(link)
+        self._count_lost(paths, silent)
+        self._note(paths, now, since)
+        for stream in paths.stream.tolist() if self.lossy.paths else ():
+            self.lossy.wake(stream, paths.plane, now)
         self._out[link] = True
-        resting = self._resting.get(link[:3])
+        resting = self._resting.get(self._alternatives(link)[0])
         if resting:
-            if link[3] in resting:
-                resting.remove(link[3])
+            if link in resting:
+                resting.remove(link)
                 self._outside[link] = False
             else:  # it replaces the one that fails
-                self._outside[(*link[:3], resting.pop(0))] = False
-        key = int(np.ravel_multi_index(link, self._out.shape))
-        needed, doublings = self._settings.probe_successes, self._damping.failed(key, now)
-        schedule = ProbeSchedule(self._settings.path_timers, needed, doublings)
+                self._outside[resting.pop(0)] = False
+        doublings = self._damping.failed(link, now)
+        timers = self._trips.timers[self._paths.longest(link)]
+        schedule = ProbeSchedule(timers, self._settings.probe_successes, doublings)
         self._at(now + schedule.interval, lambda time: self._probe(link, schedule, time))
         self._changed()
 
-    def _count_lost(self, plane: int, users: Integers) -> None:
-        if len(users):
-            lost = self._streams.qps[users] * self._detection.packets(*self._on_path(plane, users))
-            self._streams.lose(users, np.floor(lost + self._chance.random(len(users))))
+    def _count_lost(self, paths: CrossingPaths, silent: Booleans | None = None) -> None:
+        """Count what paths lose until their streams know; `silent` are planes where no path works, by the two racks."""
+        if paths:
+            sending = self._on_path(paths.plane, paths.stream, silent)
+            lost = self._streams.qps[paths.stream] * self._detection.packets(sending)
+            self._streams.lose(paths.stream, np.floor(lost + self._chance.random(len(lost))))
 
-    def _probe(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
+    def _probe(self, link: int, schedule: ProbeSchedule, now: int) -> None:
         """A probe of the paths over a link is due."""
         if self._states.uplink_loss[link] >= 1:  # nobody need count the probes until it works again
             self._unanswered[link] = schedule, now
         else:
             schedule.probed(now)
-            self._at(now + self._settings.base_rtt, lambda time: self._probe_answered(link, schedule, time))
+            answered = now + int(self._trips.times[self._paths.longest(link)])
+            self._at(answered, lambda time: self._probe_answered(link, schedule, time))
 
-    def _await(self, link: Uplink, schedule: ProbeSchedule, due: int) -> None:
+    def _await(self, link: int, schedule: ProbeSchedule, due: int) -> None:
         """The last probe was lost, which is known at `due`."""
 
         def again(now: int) -> None:
@@ -194,29 +204,36 @@ class PathStates:
 
         self._at(due, again)
 
-    def _probe_answered(self, link: Uplink, schedule: ProbeSchedule, now: int) -> None:
+    def _probe_answered(self, link: int, schedule: ProbeSchedule, now: int) -> None:
         due = schedule.answered(now)
         if due:
             self._at(due, lambda time: self._probe(link, schedule, time))
             return
-        self._note(link, self._met_by(link), now, None)
         self._out[link] = False
+        self._note(self._met_over(link), now, None)
         if not schedule.died:
             self._rest(link)
         self._changed()
         if self._states.uplink_loss[link] >= 1:  # it has died again since the last probe
             self._die([link], now)
 
-    def _rest(self, link: Uplink) -> None:
+    def _rest(self, link: int) -> None:
         """A path over a link that never died by its probes rests, if some may."""
-        way, plane, rack, _ = link
-        if not self._resting_most:
+        alternatives, paths = self._alternatives(link)
+        most = paths // self._settings.backup_share
+        if not most:
             return
-        resting = self._resting.setdefault(link[:3], [])
-        resting.append(link[3])
+        resting = self._resting.setdefault(alternatives, [])
+        resting.append(link)
         self._outside[link] = True
-        if len(resting) > self._resting_most:
-            self._outside[(way, plane, rack, resting.pop(0))] = False
+        if len(resting) > most:
+            self._outside[resting.pop(0)] = False
+
+    def _alternatives(self, link: int) -> tuple[tuple[int, ...], int]:
+        """What a link shares with those that streams may use instead, of its rack or pod, and how many these are."""
+        tier, way, plane, lower, _ = self._network.directions.place(link)
+        place = lower if tier is Tier.T0 else lower // self._network.t1s
+        return (tier, way, plane, place), self._network.paths_between(Tier(tier + 1))
 
     # ---- streams ----------------------------------------------------------------------------------------------------
 
@@ -226,13 +243,12 @@ class PathStates:
         So do streams that have got a plane back, which need not be named.
         """
         unknown = []
-        for place in np.argwhere((self._states.uplink_loss >= 1) & (self._network.uplink > 0)):
-            link = _uplink(place)
-            users = self._users(link)
+        for link in np.flatnonzero((self._states.uplink_loss >= 1) & self._present).tolist():
             if self._out[link]:
-                fresh = users[np.isin(users, which) & (self._met[users] < self._died[link])]
-                self._count_lost(link[1], fresh)
-                self._note(link, fresh, now, now)
+                paths = self._used(link)
+                fresh = np.isin(paths.stream, which) & (self._met[paths.stream] < self._died[link])
+                self._count_lost(paths.of(fresh))
+                self._note(paths.of(fresh), now, now)
             else:
                 unknown.append(link)
         self._notice(unknown, now)
@@ -243,17 +259,20 @@ class PathStates:
 
     def bad_paths(self) -> Floats:
         """Paths out of use, of each stream."""
-        found = np.zeros(len(self._streams))
-        over: dict[tuple[int, int], tuple[list[Uplink], list[Uplink]]] = {}  # by plane and T1
-        for link in map(_uplink, np.argwhere(self._out)):
-            found[self._met_by(link)] += 1
-            over.setdefault((link[1], link[3]), ([], []))[link[0]].append(link)
-        for ups, downs in over.values():  # a path of which both uplinks are out counts once
-            for up in ups:
-                for down in downs:
-                    found[np.intersect1d(self._met_by(up), self._met_by(down))] -= 1
-        for stream, paths in self.lossy.bad().items():
-            found[stream] += paths
+        streams, paths = self._streams, self._paths
+        found = np.zeros(len(streams))
+        reached = (self._network.access[streams.source] > 0) & (self._network.access[streams.destination] > 0)
+        whole = UsableLinks(self._network, self._states.carrier, self._present).joined
+        for met in [None, *np.unique(self._met[~streams.active]).tolist()]:
+            known = self._out if met is None else self._out & (self._died <= met)
+            which = paths.between & (streams.active if met is None else ~streams.active & (self._met == met))
+            if not (known.any() and which.any()):
+                continue
+            left = UsableLinks(self._network, self._states.carrier, self._present & ~known).joined
+            gone = (whole - left)[:, paths.near[which], paths.far[which]].T
+            found[which] = (gone * reached[which]).sum(axis=1)
+        for stream, lossy in self.lossy.bad().items():
+            found[stream] += lossy
         return found
 
     # ---- what lossy paths ask ---------------------------------------------------------------------------------------
@@ -263,67 +282,67 @@ class PathStates:
         if not self._streams.active[stream] or not self._streams.rate[stream]:
             return 0.0, 0.0
         sending = self._on_path(plane, np.array([stream]))
-        (per_path,), (lasts,) = sending[0], self._detection.time(*sending)
+        (per_path,), (lasts,) = sending.per_path, self._detection.time(sending)
         return float(per_path * self._streams.qps[stream]), float(lasts)
 
     def is_last(self, stream: int, plane: int) -> bool:
         """Whether a plane has no other path for a stream."""
-        return bool(self.usable.joined[plane, self._near[stream], self._far[stream]] < 2)
+        return bool(self.usable.joined[plane, self._paths.near[stream], self._paths.far[stream]] < 2)
+
+    def resting(self, stream: int) -> int:
+        """How many paths of a plane a stream may let rest."""
+        return self._network.paths_between(Tier(self._paths.tier[stream])) // self._settings.backup_share
+
+    def timers(self, stream: int) -> tuple[int, PathTimers]:
+        """Round trip (ns) of a stream, and timers of its probes."""
+        return int(self._trip[stream]), self._trips.timers[self._paths.tier[stream]]
 
     def lose(self, stream: int, packets: float) -> None:
         """Packets were lost."""
         self._streams.lose(np.array([stream]), packets)
 
-    def note(self, stream: int, plane: int, t1: int, now: int, first_loss: int | None) -> None:
+    def note(self, place: tuple[int, int, int], now: int, first_loss: int | None) -> None:
         """A path went out of use, or came back."""
-        self._note((UP, plane, 0, t1), np.array([stream]), now, first_loss)
+        stream, plane, turn = place
+        self._note(CrossingPaths(plane, np.array([stream]), np.array([turn])), now, first_loss)
+
+    @property
+    def tiers(self) -> list[int]:
+        """Where the paths of each stream turn."""
+        found: list[int] = self._paths.tier.tolist()
+        return found
 
     # ---- who uses what ----------------------------------------------------------------------------------------------
 
-    def _end(self, link: Uplink) -> Integers:
-        """Streams that have the rack of a link at the end of its direction."""
-        return self._ends[link[0]][link[2]]
+    def _used(self, link: int) -> CrossingPaths:
+        """Paths over a link on which active streams send, if it is not out."""
+        paths = self._paths.over(link)
+        sending = self._streams.active[paths.stream] & self._planes[paths.stream, paths.plane]
+        return paths.of(sending & self._otherwise(link, paths))
 
-    def _users(self, link: Uplink) -> Integers:
-        """Active streams that send over a link."""
-        way, plane, _, t1 = link
-        other, rack = (DOWN, self._far) if way == UP else (UP, self._near)
-        at = self._end(link)
-        taken = self._streams.active[at] & ~self._out[other, plane, rack[at], t1]
-        found: Integers = at[taken & self._planes[at, plane]]
+    def _met_over(self, link: int) -> CrossingPaths:
+        """Paths over a link that are bad for their streams for no other reason."""
+        paths = self._paths.over(link)
+        known = self._streams.active[paths.stream] | (self._met[paths.stream] >= self._died[link])
+        return paths.of(known & self._otherwise(link, paths))
+
+    def _otherwise(self, link: int, paths: CrossingPaths) -> Booleans:
+        """Whether all that paths cross beside a link is there and not out."""
+        crossed = self._paths.crossed(paths)
+        found: Booleans = (self._present[crossed] & (~self._out[crossed] | (crossed == link))).all(axis=1)
         return found
 
-    def _met_by(self, link: Uplink) -> Integers:
-        """Streams for which the paths over a link are bad."""
-        at = self._end(link)
-        found: Integers = at[self._streams.active[at] | (self._met[at] >= self._died[link])]
-        return found
-
-    def _on_path(self, plane: int, users: Integers) -> tuple[Floats, Floats, Floats]:
-        """Packets a second of a queue pair on each path of a plane and in all, and the bytes of payload of each.
-
-        Each queue pair of a stream finds out by its own packets.
-        """
+    def _on_path(self, plane: int, stream: Integers, silent: Booleans | None = None) -> Sending:
+        """What queue pairs send on each path of a plane: each finds out by its own packets."""
         streams = self._streams
-        packets = streams.packets(users) / streams.qps[users]
-        planes = self._planes_of_each[users]
-        paths = np.maximum(self.usable.joined[plane, self._near[users], self._far[users]], 1)
-        return packets / planes / paths, packets, streams.packet[users]
+        packets = streams.packets(stream) / streams.qps[stream]
+        between = plane, self._paths.near[stream], self._paths.far[stream]
+        per_path = packets / self._planes_of_each[stream] / np.maximum(self.usable.joined[between], 1)
+        quiet = np.zeros(len(stream), dtype=bool) if silent is None else silent[between]
+        return Sending(per_path, packets, streams.packet[stream], self._trip[stream], quiet)
 
-    def _note(self, link: Uplink, users: Integers, now: int, first_loss: int | None) -> None:
-        """The paths over a link went out of use, or came back."""
-        _, plane, _, t1 = link
+    def _note(self, paths: CrossingPaths, now: int, first_loss: int | None) -> None:
+        """Paths went out of use, or came back."""
         room = max(0, MAX_CHANGES - len(self.changes))
-        self.changes += [PathChange(now, stream, plane, t1, first_loss) for stream in users[:room].tolist()]
-
-
-def _by_rack(rack: Integers, wanted: Booleans, racks: int) -> list[Integers]:
-    """Numbers of the streams that are wanted, by rack."""
-    chosen = np.flatnonzero(wanted)
-    order = np.argsort(rack[chosen], kind="stable")
-    return np.split(chosen[order], np.cumsum(np.bincount(rack[chosen], minlength=racks))[:-1])
-
-
-def _uplink(place: Integers) -> Uplink:
-    way, plane, rack, t1 = place.tolist()
-    return way, plane, rack, t1
+        noted = zip(paths.stream[:room].tolist(), paths.turn[:room].tolist(), strict=True)
+        self.changes += [PathChange(now, stream, paths.plane, turn, first_loss) for stream, turn in noted]

@@ -1,12 +1,13 @@
-"""The rates of all streams between two changes: max-min fair over NIC ports and the uplinks of racks.
+"""The rates of all streams between two changes: max-min fair over NIC ports and the uplinks of racks and pods.
 
 A sprayed stream loads the planes that both its ends can use equally, since no plane may get ahead of another
 (`mrc_host/transport/plane_balance.py`); so the plane with the least room limits all of it. In a plane it shares the
-uplinks of its racks with the others (`sharing`). A stream of RC loads the links of its one path. Acknowledgements load
-the way back.
+uplinks of its racks, and of its pods if these are two, with the others (`sharing`). A stream of RC loads the links of
+its one path. Acknowledgements load the way back.
 
-A port, or all uplinks of a rack, is an *end*, with a constraint in each plane. Where all streams of an end use the same
-planes, they load it alike in all of these, so that only the tightest can hold them back: the others are left out.
+A port, or all uplinks of a rack or pod, is an *end*, with a constraint in each plane. Where all streams of an end use
+the same planes, they load it alike in all of these, so that only the tightest can hold them back: the others are left
+out.
 """
 
 from __future__ import annotations
@@ -18,29 +19,33 @@ import numpy as np
 
 from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.max_min import Uses, max_min
-from mrc_lab.scale.network import DIRECTIONS, DOWN, UP, Booleans, Floats, Integers, Network
-from mrc_lab.scale.sharing import shared_capacity
+from mrc_lab.scale.network import DOWN, LOWER_TIERS, UP, WAYS, Booleans, Floats, Integers, Network
+from mrc_lab.scale.reach import joined, over_t2s
+from mrc_lab.scale.sharing import PlaneLinks, UplinkCapacity, shared_capacity
 from mrc_lab.scale.streams import Streams
 
 
 @dataclass(frozen=True)
 class UsableLinks:
-    """What queue pairs use now: `ports` [NIC, plane], and `uplinks` [direction, plane, rack, T1]."""
+    """What queue pairs use now: `ports` [NIC, plane], and `uplinks` by number of the direction."""
 
+    network: Network
     ports: Booleans
     uplinks: Booleans
 
     @cached_property
     def joined(self) -> Integers:
         """Paths between racks, by plane and the two racks."""
-        up, down = self.uplinks.astype(np.float32)
-        found: Integers = np.rint(np.matmul(up, down.transpose(0, 2, 1))).astype(np.int64)
+        network, used = self.network, self.uplinks.astype(np.float32)
+        below, above = (network.directions.of_tier(used, tier) for tier in LOWER_TIERS)
+        over = over_t2s(above[UP], above[DOWN], network.pods)
+        found: Integers = np.rint(joined(below[UP], below[DOWN], over, network.pod)).astype(np.int64)
         return found
 
-    def planes_of(self, streams: Streams, network: Network) -> Booleans:
+    def planes_of(self, streams: Streams) -> Booleans:
         """The planes of each stream [stream, plane]."""
         usable = self.ports[streams.source] & self.ports[streams.destination]
-        near, far = network.rack[streams.source], network.rack[streams.destination]
+        near, far = self.network.rack[streams.source], self.network.rack[streams.destination]
         usable &= (self.joined[:, near, far] > 0).T | (near == far)[:, None]
         return usable
 
@@ -59,8 +64,8 @@ class _Loads:
 class Rates:
     """Computes rates on one network.
 
-    Numbers of ends: NICs upwards and downwards, then racks upwards and downwards. Numbers of constraints of sprayed
-    streams are those of an end and plane, those of RC: ports of NICs in both directions, then uplinks.
+    Numbers of ends: NICs upwards and downwards, then racks, then pods. Numbers of constraints of sprayed streams are
+    those of an end and plane, those of RC: ports of NICs in both directions, then directions of uplinks.
     """
 
     def __init__(self, network: Network, streams: Streams) -> None:
@@ -73,7 +78,7 @@ class Rates:
     def compute(self, states: LinkStates, usable: UsableLinks, waiting: Booleans) -> Floats:
         """The rate of every stream, b/s of payload; 0 of those that are not active, have no way or are waiting."""
         streams = self._streams
-        planes = usable.planes_of(streams, self._network)
+        planes = usable.planes_of(streams)
         able = streams.active & (planes.any(axis=1) if self._sprayed else ~waiting)
         flow = np.flatnonzero(able)
         if not len(flow):
@@ -87,36 +92,45 @@ class Rates:
             return np.where(able, max_min(uses, capacity, streams.group, limit)[streams.group], 0.0)
 
         if not self._sprayed:
-            rates = states.access_rate, states.uplink_rate
-            return fill(self._single_uses(flow), np.concatenate([rate.reshape(-1) for rate in rates]))
+            return fill(self._single_uses(flow), np.concatenate([states.access_rate.reshape(-1), states.uplink_rate]))
         uplinks = np.where(usable.uplinks, states.uplink_rate, 0.0)
-        bundles = uplinks.sum(axis=3)
+        bundles = self._bundles(uplinks)
         loads = self._sprayed_loads(flow, planes[flow])
-        capacity = self._capacity(states.access_rate, bundles)
+        capacity = _by_end(states.access_rate, bundles)
         rate = fill(_tightest(loads, capacity), capacity.reshape(-1))
         shared = self._shared(self._demand(loads, rate), uplinks)
-        if (shared == bundles).all():
+        if all((some == every).all() for some, every in zip(shared, bundles, strict=True)):
             return rate
-        capacity = self._capacity(states.access_rate, shared)
+        capacity = _by_end(states.access_rate, shared)
         return fill(_tightest(loads, capacity), capacity.reshape(-1))
 
     # ---- sprayed ------------------------------------------------------------------------------------------------
 
-    def _capacity(self, access: Floats, bundles: Floats) -> Floats:
-        """Capacities of ends, by plane."""
-        return np.concatenate([*access, *bundles.transpose(0, 2, 1)])
+    def _bundles(self, uplinks: Floats) -> UplinkCapacity:
+        """All uplinks of racks and pods together [direction, plane, rack or pod]."""
+        network = self._network
+        below, above = (network.directions.of_tier(uplinks, tier) for tier in LOWER_TIERS)
+        by_pod = above.reshape(len(WAYS), network.planes, network.pods, -1)
+        return UplinkCapacity(below.sum(axis=3), by_pod.sum(axis=3))
 
     def _sprayed_loads(self, flow: Integers, planes: Booleans) -> _Loads:
-        streams, nics, racks = self._streams, self._network.nics, self._network.racks
+        streams, network = self._streams, self._network
         out, back = streams.line[flow], streams.answer[flow]
-        source, destination = streams.source[flow], streams.destination[flow]
-        everyone = np.arange(len(flow))
-        found = [(everyone, source, out), (everyone, nics + destination, out)]
-        found += [(everyone, destination, back), (everyone, nics + source, back)]
-        at = np.flatnonzero(self._near[flow] != self._far[flow])
-        up, down = 2 * nics, 2 * nics + racks
-        near, far, out, back = self._near[flow[at]], self._far[flow[at]], out[at], back[at]
-        found += [(at, up + near, out), (at, down + far, out), (at, up + far, back), (at, down + near, back)]
+        near, far = self._near[flow], self._far[flow]
+        pods = network.pod[near], network.pod[far]
+        levels = [  # streams, their ends, and how many of these there are
+            (np.arange(len(flow)), (streams.source[flow], streams.destination[flow]), network.nics),
+            (np.flatnonzero(near != far), (near, far), network.racks),
+            (np.flatnonzero(pods[0] != pods[1]), pods, network.pods),
+        ]
+        found = []
+        first = 0
+        for at, ends, count in levels:
+            source, destination = ends[0][at], ends[1][at]
+            up, down = first, first + count
+            found += [(at, up + source, out[at]), (at, down + destination, out[at])]
+            found += [(at, up + destination, back[at]), (at, down + source, back[at])]
+            first += len(WAYS) * count
         where, end, load = (np.concatenate(part) for part in zip(*found, strict=True))
         return _Loads(flow, planes, where, end, load / planes.sum(axis=1)[where])
 
@@ -132,13 +146,15 @@ class Rates:
             found[plane].flat = np.bincount(pairs, weights=sent * np.tile(used, 2), minlength=racks * racks)
         return found
 
-    def _shared(self, demand: Floats, uplinks: Floats) -> Floats:
-        """What racks carry, by direction, plane and rack."""
-        found = np.zeros((len(DIRECTIONS), *demand.shape[:2]))
-        for plane, asked in enumerate(demand):
-            if self._network.t1s:
-                found[:, plane] = shared_capacity(asked, uplinks[UP, plane], uplinks[DOWN, plane])
-        return found
+    def _shared(self, demand: Floats, uplinks: Floats) -> UplinkCapacity:
+        """What racks and pods carry [direction, plane, rack or pod]."""
+        network = self._network
+        below, above = (network.directions.of_tier(uplinks, tier) for tier in LOWER_TIERS)
+        planes = [
+            shared_capacity(asked, PlaneLinks(below[:, plane], above[:, plane], network.pod))
+            for plane, asked in enumerate(demand)
+        ]
+        return UplinkCapacity(*(np.stack(part, axis=1) for part in zip(*planes, strict=True)))
 
     # ---- one path -----------------------------------------------------------------------------------------------
 
@@ -148,18 +164,19 @@ class Rates:
         source, destination = streams.source[flow], streams.destination[flow]
         found = [(flow, self._port(UP, source, plane), out), (flow, self._port(DOWN, destination, plane), out)]
         found += [(flow, self._port(UP, destination, plane), back), (flow, self._port(DOWN, source, plane), back)]
-        between = streams.t1[flow] >= 0
-        who, plane, t1, out = flow[between], plane[between], streams.t1[flow][between], out[between]
-        found += [(who, self._uplink(UP, plane, self._near[who], t1), out)]
-        found += [(who, self._uplink(DOWN, plane, self._far[who], t1), out)]
+        who = flow[streams.turn[flow] >= 0]
+        crossed = self._network.crossed(self._near[who], self._far[who], streams.plane[who], streams.turn[who])
+        for number in crossed.T:
+            found.append((who, 2 * self._ports + number, streams.line[who]))
         return Uses(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
     def _port(self, way: int, nic: Integers, plane: Integers) -> Integers:
         return way * self._ports + nic * self._network.planes + plane
 
-    def _uplink(self, way: int, plane: Integers, rack: Integers, t1: Integers) -> Integers:
-        network = self._network
-        return 2 * self._ports + ((way * network.planes + plane) * network.racks + rack) * network.t1s + t1
+
+def _by_end(access: Floats, uplinks: UplinkCapacity) -> Floats:
+    """Capacities of ends, by plane."""
+    return np.concatenate([*access, *uplinks.racks.transpose(0, 2, 1), *uplinks.pods.transpose(0, 2, 1)])
 
 
 def _tightest(loads: _Loads, capacity: Floats) -> Uses:

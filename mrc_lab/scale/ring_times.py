@@ -3,7 +3,8 @@
 A rank passes a chunk on as soon as it has arrived (`mrc_lab/workloads/collectives/algorithms.py`), so an operation of
 several steps goes at the rate of the streams as long as a segment takes longer to send than a chunk takes to the next
 rank; otherwise chunks are what it waits for. A sender is ahead of its receiver by no more than its slots, which are
-given back by halves (`mrc_lab/workloads/collectives/stream.py`).
+given back by halves (`mrc_lab/workloads/collectives/stream.py`); the stream with the longest way waits most for them,
+and the others for it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _SECOND = 1e9
 class Passing:
     """One channel's part of an operation: `steps` segments of `segment` bytes each, in chunks of `chunk` at most.
 
-    `slots` are chunks. `arrival` is what the last byte of a chunk takes from a rank to the next, `credit` what a credit
-    takes back, both in ns and on average over the ring.
+    `slots` are chunks. `arrival` is what the last byte of a chunk takes from a rank to the next, on average over the
+    ring, `way_and_back` what it and a credit take where that is longest, both in ns.
     """
 
     steps: int
@@ -26,7 +27,7 @@ class Passing:
     chunk: int
     slots: int
     arrival: float
-    credit: float
+    way_and_back: float
 
     @property
     def size(self) -> int:
@@ -44,7 +45,7 @@ class Passing:
         """What the slots allow: half of them are full while the other half is given back."""
         half = max(1, self.slots // 2)
         piece = min(self.chunk, self.segment) * 8
-        turn = half * piece * _SECOND / rate + self.arrival + self.credit
+        turn = half * piece * _SECOND / rate + self.way_and_back
         return self.slots * piece * _SECOND / turn
 
     def _by_chunks(self, rate: float) -> float:

@@ -23,7 +23,8 @@ class StreamSpec:
     """A stream to be. `source` and `destination` are numbers of NICs, `flow` that of the flow it is counted in.
 
     Its messages have `message` bytes, of which `outstanding` are under way on each of `qps` queue pairs. `plane` and
-    `t1` are the path of a queue pair of RC, `back_t1` that of its acknowledgements (a T1 of -1: none, below one T0).
+    `turn` are the path of a queue pair of RC (:mod:`network`), `back_turn` that of its acknowledgements; -1: none, both
+    ends are below one T0.
     Streams of one `group` have one rate.
     """
 
@@ -35,8 +36,8 @@ class StreamSpec:
     outstanding: int
     qps: int = 1
     plane: int = SPRAYED
-    t1: int = -1
-    back_t1: int = -1
+    turn: int = -1
+    back_turn: int = -1
 
 
 @dataclass(slots=True)
@@ -53,8 +54,8 @@ class Streams:
     group: Integers
     qps: Integers
     plane: Integers
-    t1: Integers
-    back_t1: Integers
+    turn: Integers
+    back_turn: Integers
     packet: Floats
     line: Floats
     answer: Floats
@@ -99,7 +100,7 @@ class Streams:
         ports = np.where(plane < 0, np.maximum(common, 1), 1)
         turns = -(-packets // ports)  # of all ports, until a message has left
         takes = turns * message / packets * 8e9 * line * ports / rates
-        waits = latency.completions(network.rack[source] == network.rack[destination])
+        waits = latency.completions(network.turning_tier(network.rack[source], network.rack[destination]))
         return cls(
             source=source,
             destination=destination,
@@ -107,8 +108,8 @@ class Streams:
             group=numbers("group"),
             qps=numbers("qps"),
             plane=plane,
-            t1=numbers("t1"),
-            back_t1=numbers("back_t1"),
+            turn=numbers("turn"),
+            back_turn=numbers("back_turn"),
             packet=message / packets,
             line=line,
             answer=sizes.answer / (answers * message / packets),
@@ -122,13 +123,13 @@ class Streams:
         """Packets a second of each stream, or of some."""
         return self.rate[which] / (8 * self.packet[which])
 
-    def lose(self, which: Integers | Booleans, packets: Floats | float) -> None:
-        """So many packets of some streams are lost and sent again."""
-        self.lost[which] += packets
-        self.repeated[which] += packets
-        self.sent[which] += packets
-        self.arrived[which] -= packets * self.packet[which]  # they took the time of others
-        self.left[which] += packets * self.packet[which]
+    def lose(self, which: Integers, packets: Floats | float) -> None:
+        """So many packets of some streams, which may be named several times, are lost and sent again."""
+        payload = packets * self.packet[which]
+        for counter in (self.lost, self.repeated, self.sent):
+            np.add.at(counter, which, packets)
+        np.subtract.at(self.arrived, which, payload)  # they took the time of others
+        np.add.at(self.left, which, payload)
 
 
 def _port(access: Floats, nic: Integers, plane: Integers) -> Floats:

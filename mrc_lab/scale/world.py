@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from mrc_lab.scale.link_states import LinkStates
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import PathStates
 from mrc_lab.scale.rates import Rates
+from mrc_lab.scale.round_trips import TierRoundTrips
 from mrc_lab.scale.single_paths import SinglePaths
 from mrc_lab.scale.streams import Streams
 from topologies.faults.engine import FaultChange, FaultEngine
@@ -32,7 +33,8 @@ class ScaleWorld:
     """A network with streams and faults.
 
     `ended` is called with streams that have sent all they had, and the time. `seed` is that of what is random.
-    `retries` is the policy of queue pairs of RC; `failed` is called with a stream that has no retries left.
+    `retries` are the policies of queue pairs of RC by the tier where paths
+    turn; `failed` is called with a stream that has no retries left.
     """
 
     def __init__(
@@ -43,7 +45,8 @@ class ScaleWorld:
         faults: FaultEngine,
         ended: Callable[[Integers, int], None],
         seed: int,
-        retries: RetryPolicy,
+        trips: TierRoundTrips,
+        retries: Sequence[RetryPolicy],
         failed: Callable[[int, int], None],
     ) -> None:
         self.network, self.streams = network, streams
@@ -59,8 +62,8 @@ class ScaleWorld:
         self._remap = settings.port_remap
         self._silent: dict[int, int] = {}  # NICs that send nothing (docs/protocol.md, R3.17), and until when
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
-        self.paths = PathStates(network, streams, settings, self.states, self.at, self.rates_changed, seed)
-        self.single = SinglePaths(network, streams, retries, settings.base_rtt, self.at, self.rates_changed, self._fail)
+        self.paths = PathStates(network, streams, settings, trips, self.states, self.at, self.rates_changed, seed)
+        self.single = SinglePaths(network, streams, retries, trips, self.at, self.rates_changed, self._fail)
         self._failed = failed
 
     # ---- events -----------------------------------------------------------------------------------------------------

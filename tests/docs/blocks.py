@@ -240,8 +240,12 @@ ELSEWHERE = {
     "mrc run trial.yaml --backend sim": "tests/mrc_lab/test_wheel.py",
     "mrc run trial.yaml --backend scale": "tests/mrc_lab/experiments/running/test_scale_case.py",
     **dict.fromkeys(
-        ("mrc run examples/eight_thousand.yaml", "mrc run examples/hundred_thousand.yaml"),
-        "tests/examples/test_examples.py",  # the larger one with fewer racks
+        (
+            "mrc run examples/eight_thousand.yaml",
+            "mrc run examples/hundred_thousand.yaml",
+            "mrc run examples/thirty_thousand_tiers.yaml",
+        ),
+        "tests/examples/test_examples.py",  # the larger ones with fewer racks
     ),
     **dict.fromkeys(
         (

@@ -188,3 +188,15 @@ def test_eight_thousand_nics_lose_paths_and_hardly_any_throughput() -> None:
     dead = 1 - 0.99**2  # either uplink of a path
     between_racks = 8192 * 31 / 32 * 8 * 128
     assert recording.bad_paths == pytest.approx(dead * between_racks, rel=0.1)
+
+
+def test_pods_of_the_thirty_thousand_nics_lose_paths_and_hardly_any_throughput() -> None:
+    text = (FOLDER / "thirty_thousand_tiers.yaml").read_text()
+    fewer = text.replace("hosts: 32768", "hosts: 1024").replace("pods: 16, t0: 16", "pods: 4, t0: 2")
+    assert fewer != text
+    recording = run_experiment(load_text(fewer), "scale", 1)["only"]
+    ports = 1024 * 800e9 * 4096 / (4096 + 142 + 24)
+    rates = recording.rates().sum(axis=1)
+    assert 0.98 * ports < rates[1:].min() <= rates.max() < ports
+    dead = 1 - 0.99**2  # either link to a T2 of a path between pods
+    assert recording.bad_paths == pytest.approx(dead * 1024 * 3 / 4 * 4 * 512, rel=0.1)

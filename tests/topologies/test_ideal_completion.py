@@ -94,3 +94,14 @@ def test_any_shape_of_fabric_has_one():
         for destination in fabric.nic_names:
             if source != destination:
                 assert ideal(10_000, fabric, source=source, destination=destination, delay=0) > 0
+
+
+@pytest.mark.parametrize("rate", ["100G", "400G"])
+def test_three_tiers_of_even_links_take_six_links_and_look_at_one_path(rate, monkeypatch):
+    fabric = fabric_of(f"{{planes: 2, pods: 2, t0: 2, t1: 2, t2: 4, hosts: 8, rate: 100G, uplink_rate: {rate}}}")
+    monkeypatch.setattr(Fabric, "paths", None)  # thousands for each two T0s of a large fabric
+    up = 4 if rate == "400G" else 1
+    frame, answer = frame_time(1 << 12), 8 * (142 + LINE - 24) / 100
+    way = frame + 5 * 1000 + 1000 + 4 * (frame - 0.96) / up + (frame - 0.96)
+    back = 6 * 1000 + 2 * answer + 4 * answer / up
+    assert ideal(4096, fabric, destination="h8") == pytest.approx(way + back, abs=10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -17,7 +17,7 @@ from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd, T2Wiring, Tier
 from topologies.link_rules import LinkRule
 from topologies.probe_plan import ProbeKind, probe_plan
-from topologies.up_down import nodes
+from topologies.up_down import first_path, nodes
 
 SEEDS = range(40)
 
@@ -208,3 +208,13 @@ def test_more_ecmp_groups_than_the_tables_hold_are_refused(monkeypatch: pytest.M
     monkeypatch.setattr("topologies.ip_routes.MAX_MEMBERSHIPS", 6)  # of t0-0: all three uplinks, and two pairs of them
     with pytest.raises(FabricError, match="switch t0-0@p0 needs 3 ECMP groups with 7 members in all"):
         multi_plane_clos(**sizes, links=rules)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_first_path_is_found_without_the_others(seed: int) -> None:
+    print(f"seed {seed}")
+    fabric = random_fabric(random.Random(seed))
+    for source, target in product(fabric.nics, repeat=2):
+        planes = fabric.common_planes(source, target)
+        assert first_path(fabric, planes, source.t0, target.t0) == fabric.paths(source, target)[0]
+    assert first_path(fabric, (), 0, 0) is None

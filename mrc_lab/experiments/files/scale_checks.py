@@ -28,7 +28,7 @@ from mrc_lab.experiments.files.workloads import (
     WriteBw,
 )
 from simulation.fault_limits import SIMULATION
-from topologies.fabric import Fabric, LinkKind
+from topologies.fabric import Fabric, LinkKind, T2Wiring
 from topologies.fault_entries import ALWAYS
 from topologies.faults import kind_named
 from topologies.queues import QueueProfile
@@ -42,7 +42,8 @@ METRICS: Final = (
 )  # fmt: skip
 _OF_LOSSES: Final = ("retransmit_share", "lost", "retransmitted", "path_failures", "paths_bad")
 _FABRIC: Final = (
-    "file", "planes", "t0", "t1", "hosts", "racks", "rate", "uplink_rate", "links", "ports", "mtu", "delay",
+    "file", "planes", "pods", "t0", "t1", "t2", "t2_wiring", "hosts", "racks", "rate", "uplink_rate", "links", "ports",
+    "mtu", "delay",
 )  # fmt: skip
 _TRANSPORT: Final = ("type", "qps", "attributes", "settings")
 _ATTRIBUTES: Final = ("path_mtu", "timeout", "retry_count", "linear_retries")
@@ -89,9 +90,10 @@ def _refusals(case: Case, document: Value) -> Iterator[tuple[Value, str]]:
 
 
 def _fabric_refusals(fabric: Fabric, place: Value) -> Iterator[tuple[Value, str]]:
-    if fabric.t2_count:
+    if fabric.t2_count and fabric.wiring is not T2Wiring.GROUPS:
         keys = place.items()
-        yield keys.get("t2", place), "the scale backend computes fabrics of two tiers only: leave the T2s out"
+        where = keys.get("t2_wiring", keys.get("file", place))
+        yield where, "the scale backend computes T2s that join T1s of one number only: take t2_wiring: groups"
     said = {
         "reroute": fabric.reroute_ns is not None,
         "pfc": fabric.queues.pfc,

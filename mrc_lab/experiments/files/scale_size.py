@@ -2,7 +2,8 @@
 
 Factors are those of a run of 131,072 NICs on 8 planes, and fit one of 8,192 (docs/scale.md, "How large"). Memory is
 that of the fabric's links, of the streams and of the series that are recorded. Time is that of building the fabric, and
-of computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1.
+of computing all rates anew at every change: near-linear in streams, and in a plane every two racks share each T1, and
+every two pods each T2.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SAMPLE: Final = 2 * 8  # bytes of a counter in a bin, as it is taken and as it i
 _LINK_NS: Final = 12_000
 _STREAM_NS: Final = 130_000  # planned, begun and recorded
 _STREAM_CHANGE_NS: Final = 9_500
-_SHARING_NS: Final = 1.2  # of two racks of a plane and a T1, at a change
+_SHARING_NS: Final = 1.2  # of two racks of a plane and a T1, or two pods and a T2, at a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class ScaleSize:
         """That of a case, in which each flow has so many counters."""
         part, bins = case.fabric, case.duration // case.measure.bin + 2
         streams = sum(_streams(tenant, fabric) for tenant in case.tenants)
-        shared = fabric.planes * fabric.t0_count**2 * fabric.t1_count
+        shared = fabric.planes * (fabric.t0_count**2 * fabric.t1_per_pod + fabric.pods**2 * fabric.t2_count)
         changes = _changes(case)
         return cls(
             _of_fabric(part) + streams * (_BYTES_A_STREAM + SAMPLE * bins * counters),
@@ -73,10 +74,12 @@ def too_large(memory: float) -> str:
 
 
 def _links(part: FabricPart) -> int:
-    """Links of a fabric of two tiers."""
-    racks = part.t0 if part.racks is None else sum(map(len, part.racks))
-    hosts = part.hosts if part.racks is None else sum(map(sum, part.racks))
-    return part.planes * (hosts + racks * part.t1)
+    """Links of a fabric whose T2s join T1s in groups, if none is missing."""
+    pods, racks = part.pods, part.pods * part.t0
+    hosts = part.hosts
+    if part.racks is not None:
+        pods, racks, hosts = len(part.racks), sum(map(len, part.racks)), sum(map(sum, part.racks))
+    return part.planes * (hosts + racks * part.t1 + pods * part.t2)
 
 
 def _of_fabric(part: FabricPart) -> float:

@@ -209,7 +209,7 @@ class Recording:
     them.
     `rate_scale` is the rate here over that in the file, `time_scale` the same of times. `errors`, `wrong_bytes`,
     `checked_bytes` and `bad_paths` are of all `tenants` together. `warnings` say what would make the metrics mean
-    something else than they seem to. A recording is `interrupted` if the user ended it before its time was over.
+    something else than they seem to. `interrupted` says when the user ended it, if before its time was over.
     """
 
     case: str
@@ -241,7 +241,7 @@ class Recording:
     tasks: tuple[TaskRecord, ...] = ()
     flow_records: tuple[FlowRecord, ...] = ()
     reroutes: tuple[RerouteRecord, ...] = ()
-    interrupted: bool = False
+    interrupted: str = ""
 
     @property
     def end(self) -> int:

@@ -41,17 +41,16 @@ from mrc_lab.experiments.running.tenant_seed import tenant_seed
 from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Floats, Integers, Network
 from mrc_lab.scale.path_states import MAX_CHANGES
+from mrc_lab.scale.round_trips import TierRoundTrips
 from mrc_lab.scale.streams import Streams, StreamSpec
 from mrc_lab.scale.world import ScaleWorld
 from simulation.fault_limits import SIMULATION
-from simulation.transport_timers import timing
+from simulation.transport_timers import FabricTiming, timing
 from simulation.world import default_queues
 from topologies.addressing import path_ev
 from topologies.fabric import Fabric
 from topologies.faults.engine import FaultEngine
 from topologies.ideal_completion import IdealCompletion, PacketSizes
-from topologies.parts import Tier
-from topologies.up_down import FabricPath
 
 _LEFT_OUT = "rates between changes, and no queues: dips of a few round trips at a change are left out (docs/scale.md)"
 
@@ -65,7 +64,7 @@ def run_scale_case(
 ) -> Recording:
     """Run a case, which `check_scale` has let pass. `progress` gets the share of its time that is over.
 
-    `notify` is told first how large it is. Once `interrupted`, the run ends with an error in its recording.
+    `notify` is told first how large it is. Once `interrupted`, the run ends, and its recording says so.
     ExperimentError if it would not fit into memory, KeyboardInterrupt if it is interrupted before it begins.
     """
     fabric = fitted_fabric(case)
@@ -139,18 +138,24 @@ class _CaseRun:
         for record in engine.registry:
             if record.starts_at_ns == 0:
                 engine.begin(record.id, 0)
-        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, self._retries(), self._failed)
+        fitted = self._timing()
+        trips = TierRoundTrips.of(fabric, fitted, case.fabric.delay)
+        retries = self._retries(fitted, trips)
+        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, trips, retries, self._failed)
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []
 
-    def _retries(self) -> RetryPolicy:
-        """The retries of queue pairs, with an ACK timeout as `simulation.world` fits it."""
-        case, fabric = self._case, self._fabric
-        queues = default_queues(fabric)
-        fitted = timing(fabric, case.fabric.delay, queues.max_packets or queues.buffer_packets).attributes()
-        attributes = replace(fitted, **attributes_given(case.tenants[0]))
-        return RetryPolicy.with_attributes(attributes, fabric.settings.transport)
+    def _timing(self) -> FabricTiming:
+        """What `simulation.world` fits to the fabric."""
+        queues = default_queues(self._fabric)
+        return timing(self._fabric, self._case.fabric.delay, queues.max_packets or queues.buffer_packets)
+
+    def _retries(self, fitted: FabricTiming, trips: TierRoundTrips) -> list[RetryPolicy]:
+        """The retries of queue pairs, by the tier where their paths turn."""
+        given, transport = attributes_given(self._case.tenants[0]), self._fabric.settings.transport
+        attributes = [replace(fitted.attributes(), timeout=timeout) for timeout in trips.timeouts]
+        return [RetryPolicy.with_attributes(replace(one, **given), transport) for one in attributes]
 
     def _failed(self, stream: int, now: int) -> None:
         for load, first in zip(self._loads, self._firsts, strict=True):
@@ -170,8 +175,9 @@ class _CaseRun:
             self._sample()
             self._progress(world.now / case.duration)
         self._cut_short = self._interrupted()
-        for load in self._loads:
-            load.finish(world.now)
+        if not self._cut_short:
+            for load in self._loads:
+                load.finish(world.now)
         return self._recording()
 
     def _is_over(self) -> bool:
@@ -237,7 +243,7 @@ class _CaseRun:
             bad_paths=sum(tenant.bad_paths for tenant in tenants),
             trimmed={},
             drops={},
-            errors=(*self._interruption(), *(error for tenant in tenants for error in tenant.errors)),
+            errors=tuple(error for tenant in tenants for error in tenant.errors),
             wrong_bytes=0,
             checked_bytes=0,
             nic_bps=round(float(world.network.access[0].sum())),
@@ -250,13 +256,11 @@ class _CaseRun:
             tenants=tuple(tenants),
             tasks=tuple(tasks),
             flow_records=tuple(sized),
-            interrupted=self._cut_short,
+            interrupted=self._interruption() if self._cut_short else "",
         )
 
-    def _interruption(self) -> Iterator[str]:
-        if self._cut_short:
-            over, whole = show_time(self._world.now), show_time(self._case.duration)
-            yield f"interrupted after {over} of {whole}"
+    def _interruption(self) -> str:
+        return f"interrupted after {show_time(self._world.now)} of {show_time(self._case.duration)}"
 
     def _left_out(self) -> Iterator[str]:
         if len(self._world.paths.changes) >= MAX_CHANGES:
@@ -265,12 +269,12 @@ class _CaseRun:
     def _paths(self) -> Sequence[PathRecord]:
         """Changes of paths, one for each queue pair of a flow; queue pairs are numbered from 0 in their flow."""
         world, streams = self._world, self._world.streams
-        names = [nic.name for nic in self._fabric.nics]
+        names, tiers = [nic.name for nic in self._fabric.nics], world.paths.tiers
         good, bad = PathState.GOOD.value, PathState.ASSUMED_BAD.value
         found = []
         for change in world.paths.changes:
             host, flow = names[streams.source[change.stream]], int(streams.flow[change.stream])
-            ev = path_ev(FabricPath(change.plane, Tier.T1, change.t1))
+            ev = path_ev(world.network.path(tiers[change.stream], change.plane, change.turn))
             went = change.first_loss is not None
             reason = PathReason.LOSS if went else PathReason.PROBE
             states = (good, bad, reason.value) if went else (bad, good, reason.value)

@@ -25,13 +25,13 @@ from mrc_lab.experiments.running.flows import FlowPlan, plan, source_ports_of
 from mrc_lab.experiments.running.recording import FlowInfo, FlowRecord, MessageRecord, OperationRecord, TaskRecord
 from mrc_lab.scale.collective_phases import rank_streams
 from mrc_lab.scale.latency import Latency
-from mrc_lab.scale.network import Floats, Network
+from mrc_lab.scale.network import Floats, Network, turning_switch
 from mrc_lab.scale.ring_times import Passing
 from mrc_lab.scale.streams import StreamSpec
 from mrc_lab.scale.world import ScaleWorld
 from simulation.seeds import generator
 from topologies import addressing
-from topologies.ecmp_choice import chosen_uplink
+from topologies.ecmp_choice import ecmp_path
 from topologies.ideal_completion import IdealCompletion
 
 MAX_MESSAGES: Final = 1_000_000  # of a run: of more none is kept
@@ -112,7 +112,7 @@ class FlowsLoad:
         self._size = np.array([spec.message * spec.qps for spec in self.specs], dtype=float)
         pairs = np.array([(spec.source, spec.destination) for spec in self.specs], dtype=np.int64).reshape(-1, 2)
         near, far = setting.network.rack[pairs.T]
-        self._tail = setting.latency.completions(near == far)
+        self._tail = setting.latency.completions(setting.network.turning_tier(near, far))
         self._done = np.zeros(len(self.specs), dtype=np.int64)  # rounds of messages, one a queue pair
         self._posted: list[list[int]] = [[] for _ in self.specs]  # when those under way were
         self._open = len(self.specs)
@@ -134,11 +134,11 @@ class FlowsLoad:
             ends = addressing.nic_address(fabric, near).packed, addressing.nic_address(fabric, far).packed
             planes = fabric.common_planes(near, far)
             plane, drawn = chosen_path(ends[0], chance.getrandbits(24), ends[1], chance.getrandbits(24), planes)
-            t1 = back = -1
+            turn = back = -1
             if near.t0 != far.t0:
-                t1 = chosen_uplink(fabric, near, far, plane, sport or drawn)
-                back = chosen_uplink(fabric, far, near, plane, drawn)
-            where = (len(self.specs), planned.message, planned.outstanding, 1, plane, t1, back)
+                turn = turning_switch(ecmp_path(fabric, near, far, plane, sport or drawn))
+                back = turning_switch(ecmp_path(fabric, far, near, plane, drawn))
+            where = (len(self.specs), planned.message, planned.outstanding, 1, plane, turn, back)
             self.specs.append(StreamSpec(*common, *where))
 
     def _messages_at_most(self) -> float:

@@ -59,8 +59,8 @@ class ScheduleLoad:
         self._channels: dict[ChannelKey, _Channel] = {}
         for number, (key, info) in enumerate(zip(keys, self.infos, strict=True)):
             near, far = nics[key.source], nics[key.destination]
-            same = near.t0 == far.t0
-            arrival, completion = setting.latency.arrival[same], setting.latency.completion[same]
+            tier = int(network.turning_tier(np.array(near.t0), np.array(far.t0)))
+            arrival, completion = setting.latency.arrival[tier], setting.latency.completion[tier]
             ports = len(network.fabric.common_planes(near, far))
             self._channels[key] = _Channel(number, slots, arrival, completion, ports)
             payload = max(1, round(info.payload))  # of a packet on average

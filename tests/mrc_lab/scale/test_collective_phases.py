@@ -11,7 +11,7 @@ from mrc_lab.scale.latency import Latency
 from mrc_lab.scale.network import Network
 
 NETWORK = Network.of(build_fabric(FabricPart(planes=2, t0=3, t1=2, hosts=6)))
-LATENCY = Latency((5000, 1000), (8000, 1800))  # to another rack, and below one T0
+LATENCY = Latency((1000, 5000, 0), (1800, 8000, 0))  # below one T0, and to another rack
 RANKS = np.arange(6)
 
 
@@ -21,7 +21,7 @@ def test_a_flat_ring_is_one_group_and_one_phase() -> None:
     assert set(found.groups) == {0}
     (phase,) = found.phases
     assert (phase.first, phase.last, phase.ranks, phase.farthest) == (0, 6, 6, 5000)
-    assert (phase.arrival, phase.credit) == (3000.0, 1900.0)  # every second stream stays in its rack
+    assert (phase.arrival, phase.way_and_back) == (3000.0, 8000)  # every second stream stays in its rack
 
 
 @pytest.mark.parametrize(("operation", "streams"), [("all_to_all", 30), ("send_receive", 6)])

@@ -4,10 +4,9 @@ import heapq
 import itertools
 import random
 
-import numpy as np
 import pytest
 
-from mrc_host.config import TransportSettings
+from mrc_host.config import PathTimers, TransportSettings
 from mrc_lab.scale.lossy_paths import LossyPaths
 
 TRIP = 10_000
@@ -17,8 +16,9 @@ SETTINGS = TransportSettings(base_rtt=TRIP, probe_interval=10 * TRIP, probe_time
 class Around:
     """One stream with `paths` in its plane, each of a thousand packets in a million ns, and a clock."""
 
-    def __init__(self, paths: int = 4) -> None:
+    def __init__(self, paths: int = 4, rest: int = 0) -> None:
         self.paths = paths
+        self.rest = rest
         self.lost = 0.0
         self.changes: list[tuple[int, bool]] = []
         self.events: list[tuple[int, int, object]] = []
@@ -33,7 +33,13 @@ class Around:
     def lose(self, stream: int, packets: float) -> None:
         self.lost += packets
 
-    def note(self, stream: int, plane: int, t1: int, now: int, first_loss: int | None) -> None:
+    def resting(self, stream: int) -> int:
+        return self.rest
+
+    def timers(self, stream: int) -> tuple[int, PathTimers]:
+        return TRIP, SETTINGS.path_timers
+
+    def note(self, place: tuple[int, int, int], now: int, first_loss: int | None) -> None:
         self.changes.append((now, first_loss is not None))
 
     def at(self, time, call) -> None:
@@ -45,9 +51,9 @@ class Around:
             call(time)
 
 
-def lossy(around: Around, loss: float, resting: int = 0, seed: int = 1) -> LossyPaths:
-    paths = LossyPaths(around, SETTINGS, resting, around.at, lambda place: random.Random(f"{seed} {place}"))
-    paths.set(np.array([[0, 0, 0]]), [loss], 0)
+def lossy(around: Around, loss: float, seed: int = 1) -> LossyPaths:
+    paths = LossyPaths(around, SETTINGS, around.at, lambda place: random.Random(f"{seed} {place}"))
+    paths.set({(0, 0, 0): loss})
     paths.rates_changed(0)
     return paths
 
@@ -74,8 +80,8 @@ def test_each_further_failure_takes_longer_to_mend():
 
 
 def test_a_path_that_lost_no_probe_rests_where_it_may():
-    around = Around(paths=16)
-    paths = lossy(around, 0.001, resting=2)
+    around = Around(paths=16, rest=2)
+    paths = lossy(around, 0.001)
     around.run(100_000_000)
     assert [went for _, went in around.changes][:2] == [True, False]
     assert len(around.changes) % 2 == 0
@@ -83,8 +89,8 @@ def test_a_path_that_lost_no_probe_rests_where_it_may():
 
 
 def test_a_path_that_rests_goes_on_losing_once_it_is_needed():
-    around = Around(paths=16)
-    paths = lossy(around, 0.01, resting=2)
+    around = Around(paths=16, rest=2)
+    paths = lossy(around, 0.01)
     while not any(path.resting for path in paths.paths.values()):
         around.run(around.events[0][0])
     lost, now = around.lost, around.changes[-1][0]
@@ -107,7 +113,7 @@ def test_without_loss_no_more_is_lost_and_probes_restore_it():
     while not around.changes:
         around.run(around.events[0][0])
     lost = around.lost
-    paths.set(np.empty((0, 3), dtype=np.int64), [], around.changes[0][0])
+    paths.set({})
     around.run(100_000_000)
     assert [went for _, went in around.changes] == [True, False]
     assert around.lost == lost

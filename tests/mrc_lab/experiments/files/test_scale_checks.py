@@ -44,7 +44,11 @@ def test_a_file_that_asks_for_nothing_else_passes():
         (FABRIC.replace("rate: 100G", "rate: 100G, pfc: yes") + WORK + REST, 1, "fabric.pfc"),
         (FABRIC.replace("rate: 100G", "rate: 100G, reroute: 1ms") + WORK + REST, 1, "fabric.reroute"),
         (FABRIC.replace("rate: 100G", "rate: 100G, queues: {trim: 50}") + WORK + REST, 1, "fabric.queues"),
-        ("fabric: {hosts: 8, planes: 2, pods: 2, t0: 1, t1: 2, t2: 2}\n" + WORK + REST, 1, "fabric.t2"),
+        (
+            "fabric: {hosts: 8, planes: 2, pods: 2, t0: 1, t1: 2, t2: 2, t2_wiring: mesh}\n" + WORK + REST,
+            1,
+            "fabric.t2_wiring",
+        ),
         (FABRIC + WORK + REST + "measure: {queues: yes}\n", 4, "measure.queues"),
         (FABRIC + WORK + REST + "measure: {links: yes}\n", 4, "measure.links"),
         (FABRIC + WORK + REST + "transport:\n  type: rc_sr\n", 5, "transport.type"),
@@ -89,6 +93,16 @@ def test_what_a_fabric_file_asks_for_is_refused_where_it_is_named(key, value, tm
     with pytest.raises(FileError, match=r"line 2: fabric\.file: the scale backend computes no") as caught:
         check(load_text(text, source=str(tmp_path / "trial.yaml")), "scale")
     assert key in str(caught.value) or "pfc" in value
+
+
+def test_three_tiers_pass_and_a_file_of_a_mesh_is_refused_where_it_is_named(tmp_path):
+    common = "name: lab\nplanes: 2\npods: 2\nt0: 2\nt1: 2\nt2: 2\nhosts: 8\nrate: 100G\n"
+    text = f"{WORK}fabric: {{file: fabric.yaml}}\n{REST}"
+    (tmp_path / "fabric.yaml").write_text(common)
+    check(load_text(text, source=str(tmp_path / "trial.yaml")), "scale")
+    (tmp_path / "fabric.yaml").write_text(f"{common}t2_wiring: mesh\n")
+    with pytest.raises(FileError, match=r"line 2: fabric\.file: .*take t2_wiring: groups"):
+        check(load_text(text, source=str(tmp_path / "trial.yaml")), "scale")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name not in checks.FAULTS])

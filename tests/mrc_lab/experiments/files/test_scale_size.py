@@ -31,6 +31,21 @@ def test_more_streams_bins_and_faults_take_more():
     assert size_of(HEAD + FABRIC + WORK + REST + fault).memory == one.memory
 
 
+def test_pods_and_t2s_are_counted():
+    def links(fabric: str) -> float:
+        (case,) = load_text(HEAD + fabric + WORK + REST).cases
+        return scale_size._links(case.fabric)
+
+    tiers = "fabric: {hosts: 16, planes: 2, pods: 2, t0: 2, t1: 2, t2: 4, rate: 100G}\n"
+    racks = "fabric: {racks: [[4, 4], [8]], planes: 2, t1: 2, t2: 4, rate: 100G}\n"
+    for fabric in (FABRIC, tiers, racks):
+        (case,) = load_text(HEAD + fabric + WORK + REST).cases
+        assert links(fabric) == len(build_fabric(case.fabric).links)
+    assert size_of(HEAD + tiers + WORK + REST).memory > size_of(HEAD + FABRIC + WORK + REST).memory
+    more = tiers.replace("t2: 4", "t2: 16")
+    assert size_of(HEAD + more + WORK + REST).time > size_of(HEAD + tiers + WORK + REST).time
+
+
 def test_a_fabric_that_does_not_fit_is_refused_at_its_key_before_it_is_built(monkeypatch):
     monkeypatch.setattr(scale_size, "available_memory", lambda: 1 << 30)
     monkeypatch.setattr(scale_size, "resident_memory", lambda: 0)

@@ -36,10 +36,14 @@ def test_the_first_interrupt_leaves_a_report_of_what_there_is(tmp_path: Path) ->
     assert list(found.recordings) == ["first"]
     (recording,) = found.recordings.values()
     assert recording.end == 500_000
-    assert recording.errors == ("interrupted after 500 us of 1 ms",)
+    assert (recording.interrupted, recording.errors) == ("interrupted after 500 us of 1 ms", ())
     assert (recording.rates()[1:] > 0).all()
     assert found.summary["verdict"] == "fail"
-    assert (found.folder / "report.html").exists()
+    lines = [" ".join(line.split()) for line in found.lines()]
+    assert "fail runs that were interrupted: 1 (<= 0)" in lines
+    assert "note first: interrupted after 500 us of 1 ms" in lines
+    assert "pass work requests or queue pairs that failed: 0 (<= 0)" in lines
+    assert "interrupted after 500 us of 1 ms." in (found.folder / "report.html").read_text("utf-8")
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -50,7 +54,7 @@ def test_an_interrupt_between_two_variants_keeps_the_first_whole(tmp_path: Path)
 
     found = run_and_report(load_text(FILE), "scale", 1, tmp_path, notify=notify, keep_interrupted=True)
     assert found.interrupted
-    assert [(name, one.interrupted, one.errors) for name, one in found.recordings.items()] == [("first", False, ())]
+    assert [(name, one.interrupted, one.errors) for name, one in found.recordings.items()] == [("first", "", ())]
     assert (found.folder / "report.html").exists()
 
 

@@ -162,3 +162,92 @@ def test_counters_never_run_backwards_by_much():
     fault = "faults: [{kind: blackhole, switch: t1-0@p0, at: 1050us}]\n"
     samples = recorded(FABRIC + PERMUTATION + REST + fault).flow_samples
     assert (np.diff(samples, axis=0) >= 0).all()
+
+
+ONE = "workload: {kind: write_bw, pairs: [h1>h5], message: 128K}\n"
+
+
+def test_a_path_that_a_missing_link_leaves_out_is_not_bad():
+    gap = FABRIC.replace("rate: 100G", "rate: 100G, links: {'t0-1:t1-0@p0': missing}")
+    recording = recorded(f"{gap}{ONE}{REST}faults: [{{kind: link_down, link: 't0-0:t1-0@p0', at: 500us}}]\n")
+    assert (recording.paths, recording.bad_paths, total(recording, "lost")) == ((), 0, 0)
+
+
+def test_a_path_over_two_dead_links_is_back_once_both_work():
+    faults = (
+        "faults:\n"
+        "- {kind: link_down, link: 't0-0:t1-0@p0', at: 200us, until: 400us}\n"
+        "- {kind: link_down, link: 't0-1:t1-0@p0', at: 200us, until: 1ms}\n"
+    )
+    recording = recorded(FABRIC + ONE + REST + faults)
+    assert [record.new for record in recording.paths] == ["assumed_bad", "good"]
+    assert recording.paths[1].time > 1_000_000
+
+
+def test_what_a_port_loses_is_missing_only_after_it_has_failed():
+    fault = "faults: [{kind: link_down, link: h1@p2, at: 500us}]\n"
+    rates = recorded(FABRIC + PERMUTATION + REST + fault).rates()[:, 0]
+    assert rates[4] == pytest.approx(rates[3], rel=2e-3)  # a packet more or less
+    assert rates[5] < 0.99 * rates[6] < 0.75 * rates[4]
+
+
+TIERS = "fabric: {hosts: 32, planes: 2, pods: 2, t0: 4, t1: 4, t2: 8, rate: 100G, uplink_rate: %sG}\n"
+TO_THE_OTHER_POD = "workload: {kind: permutation, shift: 16, message: 128K, outstanding: 64}\n"
+
+
+def test_pods_get_no_more_than_the_uplinks_of_their_t1s():
+    """Of each plane 16 ports of 100 Gb/s, 16 uplinks of T0s, and 8 of T1s."""
+    rates = recorded(TIERS % 100 + TO_THE_OTHER_POD + REST).rates()[10:].mean(axis=0)
+    assert rates == pytest.approx(2 * PORT / 2 * HEADERS, rel=0.006)
+
+
+def test_pods_get_less_by_each_link_to_a_t2_that_is_dead_and_racks_of_one_pod_do_not():
+    """One of 8 in plane 0: so much less for each of 16 flows, in both planes, as these carry the same."""
+    fault = "faults: [{kind: link_down, link: 't1-0:t2-0@p0', at: 500us}]\n"
+    rates = recorded(TIERS % 100 + TO_THE_OTHER_POD + REST + fault).rates()[10:].mean(axis=0)
+    assert rates == pytest.approx(7 / 8 * PORT * HEADERS, rel=0.006)
+    near = "workload: {kind: write_bw, pairs: [h1>h5, h17>h21], message: 128K, outstanding: 64}\n"
+    recording = recorded(TIERS % 100 + near + REST + fault)
+    assert recording.rates()[-1] == pytest.approx(2 * PORT * HEADERS, rel=0.006)
+    assert recording.paths == ()
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "power_off"])
+def test_a_t2_that_falls_silent_is_one_path_of_each_flow_between_pods(kind):
+    fault = f"faults: [{{kind: {kind}, switch: t2-5@p1, at: 500us, until: 1ms}}]\n"
+    recording = recorded(TIERS % 400 + TO_THE_OTHER_POD + REST + fault)
+    went = [record for record in recording.paths if record.new == "assumed_bad"]
+    assert len(went) == len({record.flow for record in went}) == 32
+    assert {record.ev for record in went} == {
+        2 << 23 | 5 << 13 | 1 << 10 | 2
+    }  # T1 2, T2 5, plane 1, T1 2 (docs/fabrics.md)
+    assert min(record.time for record in recording.paths if record.new == "good") > 1_000_000
+    assert recording.bad_paths == 0
+
+
+def test_a_t1_that_falls_silent_is_a_path_within_its_pod_and_one_for_each_of_its_t2s_beyond():
+    fault = "faults: [{kind: blackhole, switch: t1-1@p0, at: 500us}]\n"
+    work = "workload: {kind: write_bw, pairs: [h1>h5, h2>h17, h18>h6, h19>h23], message: 128K, outstanding: 64}\n"
+    recording = recorded(TIERS % 400 + work + REST + fault)
+    assert [sum(record.flow == flow for record in recording.paths) for flow in range(4)] == [1, 2, 2, 0]
+    assert recording.bad_paths == 5
+
+
+def test_a_flow_knows_of_losses_and_recoveries_sooner_within_its_pod():
+    fault = "faults: [{kind: blackhole, switch: %s, at: 500us, until: 800us}]\n"
+    times = []
+    for pair, switch in (("h1>h5", "t1-1@p0"), ("h1>h17", "t2-2@p0")):
+        work = f"workload: {{kind: write_bw, pairs: [{pair}], message: 128K, outstanding: 64}}\n"
+        went, back = recorded(TIERS % 400 + work + REST + fault % switch).paths
+        times.append((went.time, back.time))
+    assert times[0] < times[1]
+    assert times[0][1] < times[1][1]
+
+
+def test_a_queue_pair_of_rc_waits_where_the_t2_that_its_switches_chose_is_dead():
+    rc = "transport: {type: rc, attributes: {retry_count: 1, timeout: 5}}\n"
+    fault = "faults: [{kind: blackhole, switch: '%s', at: 500us}]\n"
+    work = "workload: {kind: write_bw, pairs: [h1>h17, h2>h18], message: 128K}\n"
+    dead = [len(recorded(TIERS % 400 + work + REST + rc + fault % f"t2-{t2}@p*").errors) for t2 in range(8)]
+    assert 2 <= sum(dead) <= 4  # of each a T2 there, and one back
+    assert len(recorded(TIERS % 400 + work + REST + rc + fault % "t2-*@p*").errors) == 2
