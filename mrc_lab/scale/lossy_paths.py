@@ -21,8 +21,8 @@ from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
 _NEVER: Final = float("inf")
 
 At = Callable[[int, Callable[[int], None]], None]
-Place = tuple[int, int, int]
-"""Stream, plane, and where the path turns."""
+Place = tuple[int, ...]
+"""Stream, plane, where the path turns and, if queue pairs have paths of their own, the queue pair's number."""
 
 
 class LossySurroundings(Protocol):
@@ -46,14 +46,18 @@ class LossySurroundings(Protocol):
     def note(self, place: Place, now: int, first_loss: int | None) -> None:
         """A path went out of use, or came back."""
 
+    def uses(self, place: Place) -> bool:
+        """Whether a path that works is in use, and not a backup."""
+
 
 class LossyPath:
     """One path of one stream. `left` packets are carried until the next loss, as of time `since`, at `rate` a second.
 
-    `turn` counts what was planned for it, so that what is not wanted any more is not done.
+    It may be `used`, out of use, `resting` or, where queue pairs use a part of their paths, a `backup`. `turn` counts
+    what was planned for it, so that what is not wanted any more is not done.
     """
 
-    __slots__ = ("chance", "left", "loss", "place", "rate", "resting", "since", "turn", "used")
+    __slots__ = ("backup", "chance", "left", "loss", "place", "rate", "resting", "since", "turn", "used")
 
     def __init__(self, place: Place, loss: float, chance: random.Random) -> None:
         self.place = place
@@ -65,6 +69,7 @@ class LossyPath:
         self.turn = 0
         self.used = True
         self.resting = False
+        self.backup = False
 
     def draw(self) -> None:
         """How many packets get through before the next loss."""
@@ -97,12 +102,14 @@ class LossyPaths:
         """From now on these paths lose that share of their packets, and no others do."""
         for place in [place for place in self.paths if place not in wanted]:
             self.paths[place].loss = 0.0  # its probes are answered from now on
-            if self.paths[place].used:
+            if self.paths[place].used or self.paths[place].backup:
                 del self.paths[place]
         for place, loss in wanted.items():
             path = self.paths.get(place)
             if path is None:
                 path = self.paths[place] = LossyPath(place, loss, self._draw(place))
+                path.used = self._around.uses(place)
+                path.backup = not path.used
                 path.draw()
             elif path.loss != loss:
                 path.loss = loss
@@ -145,6 +152,12 @@ class LossyPaths:
         if waiting := self._waiting.get((stream, plane)):
             self._go_back(waiting.pop(0), now)
 
+    def activate(self, place: Place, now: int) -> None:
+        """A backup has come into use, which may be one that loses packets."""
+        path = self.paths.get(place)
+        if path is not None and path.backup:
+            self._go_back(path, now)
+
     def _retired(self, path: LossyPath, since: int, now: int) -> None:
         self._around.note(path.place, now, since)
         number = self._numbers.setdefault(path.place, len(self._numbers))
@@ -173,6 +186,8 @@ class LossyPaths:
         self._around.note(path.place, now, None)
         if not path.loss:
             self.paths.pop(path.place, None)
+        elif not self._around.uses(path.place):
+            path.backup = True
         elif (most := self._around.resting(path.place[0])) and not schedule.died:
             waiting = self._waiting.setdefault(path.place[:2], [])
             path.resting = True
@@ -184,7 +199,7 @@ class LossyPaths:
 
     def _go_back(self, path: LossyPath, now: int) -> None:
         """A path is in use again."""
-        path.resting = False
+        path.resting = path.backup = False
         path.used = True
         path.draw()
         path.rate, path.since = 0.0, now

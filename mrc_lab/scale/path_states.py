@@ -7,6 +7,10 @@ for the streams that have met it; probes go on (`mrc_host/transport/probe_schedu
 answered. If none was lost, the paths *rest*: they stay outside the rings until one is needed, or more rest than may
 (`mrc_host/transport/path_rings.py`). A port of a NIC that loses its carrier is out at once, for its peers too.
 
+Where queue pairs use a part of their paths only (`path_subsets`), a direction is met by those that have a path over it
+in use, and a path that they have given up is known to themselves only; probes of one direction are still the same for
+all. What replaces a path may be dead as well, and is found out like any other.
+
 Streams that are not active learn nothing; they meet what has died meanwhile once they go on.
 """
 
@@ -22,8 +26,9 @@ from mrc_host.config import PathTimers, TransportSettings
 from mrc_host.transport.probe_schedule import FlapDamping, ProbeSchedule
 from mrc_lab.scale.detection import Detection, Sending, first_use
 from mrc_lab.scale.link_states import LinkStates
-from mrc_lab.scale.lossy_paths import LossyPaths
+from mrc_lab.scale.lossy_paths import LossyPaths, Place
 from mrc_lab.scale.network import Booleans, Floats, Integers, Network
+from mrc_lab.scale.path_subsets import ACTIVE, BAD, subsets_of
 from mrc_lab.scale.rates import UsableLinks
 from mrc_lab.scale.round_trips import TierRoundTrips
 from mrc_lab.scale.stream_paths import CrossingPaths, StreamPaths
@@ -32,6 +37,7 @@ from simulation.seeds import derive, generator
 from topologies.parts import Tier
 
 MAX_CHANGES: Final = 200_000  # that are kept; the counters go on
+_TRIAL: Final = 2  # packets of a path that replaces another, until it is known to work (mrc_host/transport/paths.py)
 
 At = Callable[[int, Callable[[int], None]], None]
 """Has a function called with the time, at a time."""
@@ -39,17 +45,24 @@ At = Callable[[int, Callable[[int], None]], None]
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A path of a stream went out of use at `time`, or came back. `first_loss` is None of one that came back."""
+    """A path of a stream went out of use at `time`, or came back. `first_loss` is None of one that came back.
+
+    `pair` is the queue pair of the stream; None: all of them.
+    """
 
     time: int
     stream: int
     plane: int
     turn: int
     first_loss: int | None
+    pair: int | None = None
 
 
 class PathStates:
-    """What streams use of one network. `changed` is called when their rates are others from now on."""
+    """What streams use of one network. `changed` is called when their rates are others from now on.
+
+    `active_paths` are those that a queue pair uses at a time, over all planes; None: all.
+    """
 
     def __init__(
         self,
@@ -61,6 +74,7 @@ class PathStates:
         at: At,
         changed: Callable[[], None],
         seed: int,
+        active_paths: int | None = None,
     ) -> None:
         self._network, self._streams, self._settings, self._trips = network, streams, settings, trips
         self._states, self._at, self._changed = states, at, changed
@@ -74,6 +88,8 @@ class PathStates:
         self._deaths = 0
         self._met = np.zeros(len(streams), dtype=np.int64)  # deaths that a stream knows of while it is not active
         self._paths = StreamPaths(network, streams)
+        drawn = np.random.default_rng(derive(seed, "paths"))
+        self._subsets = subsets_of(network, streams, self._paths, active_paths, drawn)
         self._trip = trips.times[self._paths.tier]
         self._chance = np.random.default_rng(derive(seed, "losses"))
         self.lossy = LossyPaths(self, settings, at, lambda place: generator(seed, "lossy path", *place))
@@ -121,24 +137,33 @@ class PathStates:
     def _set_lossy(self, now: int) -> None:
         """Some uplinks lose a part of what they carry: so do all paths over them."""
         loss = self._states.uplink_loss
-        found: dict[tuple[int, int, int], float] = {}
+        found: dict[tuple[int, ...], float] = {}
         for link in np.flatnonzero((loss > 0) & (loss < 1)).tolist():
             paths = self._paths.over(link)
             chances = 1 - np.prod(1 - loss[self._paths.crossed(paths)], axis=1)
             partly = chances < 1
             paths = paths.of(partly)
             for stream, turn, chance in zip(paths.stream.tolist(), paths.turn.tolist(), chances[partly], strict=True):
-                found[paths.plane, turn, stream] = float(chance)
-        self.lossy.set({(stream, plane, turn): found[plane, turn, stream] for plane, turn, stream in sorted(found)})
+                for pair in self._apart(stream):
+                    found[(paths.plane, turn, stream, *pair)] = float(chance)
+        self.lossy.set({(place[2], *place[:2], *place[3:]): found[place] for place in sorted(found)})
         self._changed()
+
+    def _apart(self, stream: int) -> list[tuple[int, ...]]:
+        """How places of a stream's paths end: with a queue pair each, or nothing if one path stands for all."""
+        return [()] if self._subsets is None else [(pair,) for pair in range(int(self._streams.qps[stream]))]
 
     def _die(self, links: Sequence[int], now: int) -> None:
         """Directions of uplinks lose everything from now on."""
-        died = [link for link in links if not self._out[link]]  # probes of the others go unanswered again
+        died = [link for link in links if not self._met_by_all(link)]  # probes of the others go unanswered again
         for link in died:
             self._deaths += 1
             self._died[link] = self._deaths
         self._notice(died, now)
+
+    def _met_by_all(self, link: int) -> bool:
+        """Whether nobody uses a link since it is out; those that did not meet it may have it as a backup."""
+        return self._subsets is None and bool(self._out[link])
 
     def _notice(self, links: Sequence[int], now: int) -> None:
         """Those that use links find out, all after the same time: the mean, of those that died together."""
@@ -158,13 +183,17 @@ class PathStates:
         self._at(when, lambda now: self._goes_out(link, silent, since, now))
 
     def _goes_out(self, link: int, silent: Booleans, since: int, now: int) -> None:
-        if self._out[link]:
+        if self._met_by_all(link):
             return
         paths = self._used(link)
-        self._count_lost(paths, silent)
-        self._note(paths, now, since)
+        self._retire(paths, since, now, silent)
         for stream in paths.stream.tolist() if self.lossy.paths else ():
             self.lossy.wake(stream, paths.plane, now)
+        if not self._out[link]:
+            self._begin_probes(link, now)
+
+    def _begin_probes(self, link: int, now: int) -> None:
+        """A link is out from now on."""
         self._out[link] = True
         resting = self._resting.get(self._alternatives(link)[0])
         if resting:
@@ -179,12 +208,55 @@ class PathStates:
         self._at(now + schedule.interval, lambda time: self._probe(link, schedule, time))
         self._changed()
 
-    def _count_lost(self, paths: CrossingPaths, silent: Booleans | None = None) -> None:
-        """Count what paths lose until their streams know; `silent` are planes where no path works, by the two racks."""
-        if paths:
-            sending = self._on_path(paths.plane, paths.stream, silent)
-            lost = self._streams.qps[paths.stream] * self._detection.packets(sending)
-            self._streams.lose(paths.stream, np.floor(lost + self._chance.random(len(lost))))
+    def _retire(
+        self, paths: CrossingPaths, since: int, now: int, silent: Booleans | None = None, most: float = np.inf
+    ) -> None:
+        """Paths that lost everything since a time are known to now; each has lost `most` packets at most.
+
+        `silent` are planes where no path works, by the two racks.
+        """
+        if not paths:
+            return
+        sending = self._on_path(paths.plane, paths.stream, silent)
+        pairs = self._streams.qps[paths.stream] if paths.pair is None else 1
+        lost = pairs * np.minimum(self._detection.packets(sending), most)
+        self._streams.lose(paths.stream, np.floor(lost + self._chance.random(len(lost))))
+        self._note(paths, now, since)
+        self._replace(paths, now)
+
+    def _replace(self, paths: CrossingPaths, now: int) -> None:
+        """Backups take the places of paths that have failed. Some of them may be dead, too."""
+        if self._subsets is None:
+            return
+        new = self._subsets.retire(self._subsets.in_state(paths, ACTIVE))
+        self._activate(new, now)
+        dead = new.of(self._dead(new).any(axis=1))
+        if dead:
+            sending = self._on_path(dead.plane, dead.stream)
+            known = (first_use(sending.per_path) + self._detection.time(sending)).mean()
+            self._at(now + int(known), lambda time: self._replacements_fail(dead, now, time))
+
+    def _replacements_fail(self, paths: CrossingPaths, since: int, now: int) -> None:
+        """Paths that have replaced others were found dead, if they still are; who does not send meets them later."""
+        assert self._subsets is not None, "others have no backups"
+        paths = paths.of(self._dead(paths).any(axis=1) & self._streams.active[paths.stream])
+        paths = self._subsets.in_state(paths, ACTIVE)
+        self._retire(paths, since, now, most=_TRIAL)
+        dead = np.unique(self._paths.crossed(paths)[self._dead(paths)])
+        for link in dead[~self._out[dead]].tolist():
+            self._begin_probes(link, now)
+
+    def _dead(self, paths: CrossingPaths) -> Booleans:
+        """Which directions that paths cross lose everything [path, direction]."""
+        found: Booleans = self._states.uplink_loss[self._paths.crossed(paths)] >= 1
+        return found
+
+    def _activate(self, paths: CrossingPaths, now: int) -> None:
+        """Backups have come into use."""
+        if paths.pair is not None and self.lossy.paths:
+            places = zip(paths.stream.tolist(), paths.turn.tolist(), paths.pair.tolist(), strict=True)
+            for stream, turn, pair in places:
+                self.lossy.activate((stream, paths.plane, turn, pair), now)
 
     def _probe(self, link: int, schedule: ProbeSchedule, now: int) -> None:
         """A probe of the paths over a link is due."""
@@ -210,8 +282,11 @@ class PathStates:
             self._at(due, lambda time: self._probe(link, schedule, time))
             return
         self._out[link] = False
-        self._note(self._met_over(link), now, None)
-        if not schedule.died:
+        paths = self._met_over(link)
+        self._note(paths, now, None)
+        if self._subsets is not None:
+            self._activate(self._subsets.restore(paths), now)
+        elif not schedule.died:
             self._rest(link)
         self._changed()
         if self._states.uplink_loss[link] >= 1:  # it has died again since the last probe
@@ -246,9 +321,10 @@ class PathStates:
         for link in np.flatnonzero((self._states.uplink_loss >= 1) & self._present).tolist():
             if self._out[link]:
                 paths = self._used(link)
-                fresh = np.isin(paths.stream, which) & (self._met[paths.stream] < self._died[link])
-                self._count_lost(paths.of(fresh))
-                self._note(paths.of(fresh), now, now)
+                fresh = np.isin(paths.stream, which)
+                if self._subsets is None:
+                    fresh &= self._met[paths.stream] < self._died[link]
+                self._retire(paths.of(fresh), now, now)
             else:
                 unknown.append(link)
         self._notice(unknown, now)
@@ -258,7 +334,9 @@ class PathStates:
         self._met[which] = self._deaths
 
     def bad_paths(self) -> Floats:
-        """Paths out of use, of each stream."""
+        """Paths out of use, of each stream; the mean of its queue pairs, where each has its own."""
+        if self._subsets is not None:
+            return self._subsets.bad()
         streams, paths = self._streams, self._paths
         found = np.zeros(len(streams))
         reached = (self._network.access[streams.source] > 0) & (self._network.access[streams.destination] > 0)
@@ -283,14 +361,16 @@ class PathStates:
             return 0.0, 0.0
         sending = self._on_path(plane, np.array([stream]))
         (per_path,), (lasts,) = sending.per_path, self._detection.time(sending)
-        return float(per_path * self._streams.qps[stream]), float(lasts)
+        return float(per_path * (self._streams.qps[stream] if self._subsets is None else 1)), float(lasts)
 
     def is_last(self, stream: int, plane: int) -> bool:
         """Whether a plane has no other path for a stream."""
         return bool(self.usable.joined[plane, self._paths.near[stream], self._paths.far[stream]] < 2)
 
     def resting(self, stream: int) -> int:
-        """How many paths of a plane a stream may let rest."""
+        """How many paths of a plane a stream may let rest, if those that work again are no backups anyway."""
+        if self._subsets is not None:
+            return 0
         return self._network.paths_between(Tier(self._paths.tier[stream])) // self._settings.backup_share
 
     def timers(self, stream: int) -> tuple[int, PathTimers]:
@@ -301,10 +381,18 @@ class PathStates:
         """Packets were lost."""
         self._streams.lose(np.array([stream]), packets)
 
-    def note(self, place: tuple[int, int, int], now: int, first_loss: int | None) -> None:
+    def note(self, place: Place, now: int, first_loss: int | None) -> None:
         """A path went out of use, or came back."""
-        stream, plane, turn = place
-        self._note(CrossingPaths(plane, np.array([stream]), np.array([turn])), now, first_loss)
+        paths = _at_place(place)
+        self._note(paths, now, first_loss)
+        if first_loss is not None:
+            self._replace(paths, now)
+        elif self._subsets is not None:
+            self._activate(self._subsets.restore(self._subsets.in_state(paths, BAD)), now)
+
+    def uses(self, place: Place) -> bool:
+        """Whether a path is one that its queue pair uses, if none of those fails."""
+        return self._subsets is None or bool(self._subsets.in_state(_at_place(place), ACTIVE))
 
     @property
     def tiers(self) -> list[int]:
@@ -318,11 +406,15 @@ class PathStates:
         """Paths over a link on which active streams send, if it is not out."""
         paths = self._paths.over(link)
         sending = self._streams.active[paths.stream] & self._planes[paths.stream, paths.plane]
+        if self._subsets is not None:
+            return self._subsets.in_state(paths.of(sending), ACTIVE)
         return paths.of(sending & self._otherwise(link, paths))
 
     def _met_over(self, link: int) -> CrossingPaths:
         """Paths over a link that are bad for their streams for no other reason."""
         paths = self._paths.over(link)
+        if self._subsets is not None:
+            return self._subsets.in_state(paths.of(self._otherwise(link, paths)), BAD)
         known = self._streams.active[paths.stream] | (self._met[paths.stream] >= self._died[link])
         return paths.of(known & self._otherwise(link, paths))
 
@@ -337,12 +429,23 @@ class PathStates:
         streams = self._streams
         packets = streams.packets(stream) / streams.qps[stream]
         between = plane, self._paths.near[stream], self._paths.far[stream]
-        per_path = packets / self._planes_of_each[stream] / np.maximum(self.usable.joined[between], 1)
+        used = np.maximum(self.usable.joined[between], 1)
+        if self._subsets is not None:
+            used = np.minimum(used, self._subsets.most[stream])
+        per_path = packets / self._planes_of_each[stream] / used
         quiet = np.zeros(len(stream), dtype=bool) if silent is None else silent[between]
         return Sending(per_path, packets, streams.packet[stream], self._trip[stream], quiet)
 
     def _note(self, paths: CrossingPaths, now: int, first_loss: int | None) -> None:
         """Paths went out of use, or came back."""
         room = max(0, MAX_CHANGES - len(self.changes))
-        noted = zip(paths.stream[:room].tolist(), paths.turn[:room].tolist(), strict=True)
-        self.changes += [PathChange(now, stream, paths.plane, turn, first_loss) for stream, turn in noted]
+        stream, turn = paths.stream[:room].tolist(), paths.turn[:room].tolist()
+        pairs = [None] * len(stream) if paths.pair is None else paths.pair[:room].tolist()
+        noted = zip(stream, turn, pairs, strict=True)
+        self.changes += [PathChange(now, stream, paths.plane, turn, first_loss, pair) for stream, turn, pair in noted]
+
+
+def _at_place(place: Place) -> CrossingPaths:
+    """One path."""
+    stream, plane, turn, *pair = place
+    return CrossingPaths(plane, np.array([stream]), np.array([turn]), np.array(pair) if pair else None)

@@ -12,15 +12,20 @@ from topologies.parts import Tier
 
 
 class CrossingPaths(NamedTuple):
-    """Some paths of one plane: a stream each, and where it turns. A stream may have several."""
+    """Some paths of one plane: a stream each, and where it turns. A stream may have several.
+
+    `pair` is the number of the queue pair in its stream that has the path; None: all of them do.
+    """
 
     plane: int
     stream: Integers
     turn: Integers
+    pair: Integers | None = None
 
     def of(self, which: Booleans) -> CrossingPaths:
         """Some of them."""
-        return CrossingPaths(self.plane, self.stream[which], self.turn[which])
+        pair = None if self.pair is None else self.pair[which]
+        return CrossingPaths(self.plane, self.stream[which], self.turn[which], pair)
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -67,8 +72,8 @@ class StreamPaths:
 
     def crossed(self, paths: CrossingPaths) -> Integers:
         """Numbers of the directions that each path crosses [path, direction]."""
-        plane, stream, turn = paths
-        return self._network.crossed(self.near[stream], self.far[stream], plane, turn)
+        stream = paths.stream
+        return self._network.crossed(self.near[stream], self.far[stream], paths.plane, paths.turn)
 
 
 def _by_place(place: Integers, wanted: Booleans, places: int) -> list[Integers]:

@@ -34,7 +34,8 @@ class ScaleWorld:
 
     `ended` is called with streams that have sent all they had, and the time. `seed` is that of what is random.
     `retries` are the policies of queue pairs of RC by the tier where paths
-    turn; `failed` is called with a stream that has no retries left.
+    turn; `failed` is called with a stream that has no retries left. `active_paths` are those that a queue pair of MRC
+    uses at a time, over all planes; None: all.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ScaleWorld:
         trips: TierRoundTrips,
         retries: Sequence[RetryPolicy],
         failed: Callable[[int, int], None],
+        active_paths: int | None = None,
     ) -> None:
         self.network, self.streams = network, streams
         self.now = 0
@@ -62,7 +64,9 @@ class ScaleWorld:
         self._remap = settings.port_remap
         self._silent: dict[int, int] = {}  # NICs that send nothing (docs/protocol.md, R3.17), and until when
         self._fresh: list[Integers] = []  # streams that have begun since rates were computed
-        self.paths = PathStates(network, streams, settings, trips, self.states, self.at, self.rates_changed, seed)
+        self.paths = PathStates(
+            network, streams, settings, trips, self.states, self.at, self.rates_changed, seed, active_paths
+        )
         self.single = SinglePaths(network, streams, retries, trips, self.at, self.rates_changed, self._fail)
         self._failed = failed
 

@@ -45,7 +45,7 @@ _FABRIC: Final = (
     "file", "planes", "pods", "t0", "t1", "t2", "t2_wiring", "hosts", "racks", "rate", "uplink_rate", "links", "ports",
     "mtu", "delay",
 )  # fmt: skip
-_TRANSPORT: Final = ("type", "qps", "attributes", "settings")
+_TRANSPORT: Final = ("type", "qps", "paths", "attributes", "settings")
 _ATTRIBUTES: Final = ("path_mtu", "timeout", "retry_count", "linear_retries")
 _SETTINGS: Final = (
     "backup_share", "base_rtt", "flap_half_life", "linear_retries", "max_backoff", "port_remap",
@@ -80,8 +80,9 @@ def _refusals(case: Case, document: Value) -> Iterator[tuple[Value, str]]:
     for tenant, work, transport in zip(case.tenants, *tenant_places(case, document), strict=True):
         yield from _workload_refusals(tenant.workload, work)
         yield from _type_refusals(tenant, transport)
-        if (tenant.transport.type, tenant.transport.attributes) != (first.type, first.attributes):
-            yield transport, "the scale backend gives all tenants one type of transport with the same attributes"
+        given = tenant.transport
+        if (given.type, given.attributes, given.paths) != (first.type, first.attributes, first.paths):
+            yield transport, "the scale backend gives all tenants one type of transport, same attributes and paths"
         sections += [work.items()["transport"]] if "transport" in work.items() else []
     for section in sections:
         yield from _transport_refusals(section)

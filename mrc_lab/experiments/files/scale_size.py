@@ -47,7 +47,7 @@ class ScaleSize:
         shared = fabric.planes * (fabric.t0_count**2 * fabric.t1_per_pod + fabric.pods**2 * fabric.t2_count)
         changes = _changes(case)
         return cls(
-            _of_fabric(part) + streams * (_BYTES_A_STREAM + SAMPLE * bins * counters),
+            _of_fabric(part) + streams * (_BYTES_A_STREAM + SAMPLE * bins * counters) + _of_subsets(case, fabric),
             _LINK_NS * _links(part)
             + streams * (_STREAM_NS + changes * _STREAM_CHANGE_NS)
             + shared * changes * _SHARING_NS,
@@ -95,6 +95,16 @@ def _streams(tenant: Tenant, fabric: Fabric) -> int:
     if isinstance(load, Replayed):
         return len(channel_sizes(load.source.schedule))
     return len(fabric.nics) * (1 if tenant.transport.type == "mrc" else tenant.transport.qps)
+
+
+def _of_subsets(case: Case, fabric: Fabric) -> int:
+    """Bytes of the states of paths of queue pairs that use a part of them: one for each (mrc_lab/scale)."""
+    paths = fabric.planes * max(fabric.t1_per_pod, fabric.t2_count, 1)
+    return sum(
+        _streams(tenant, fabric) * tenant.transport.qps * paths
+        for tenant in case.tenants
+        if tenant.transport.paths is not None and tenant.transport.paths < paths
+    )
 
 
 def _changes(case: Case) -> int:

@@ -141,7 +141,9 @@ class _CaseRun:
         fitted = self._timing()
         trips = TierRoundTrips.of(fabric, fitted, case.fabric.delay)
         retries = self._retries(fitted, trips)
-        self._world = ScaleWorld(network, streams, settings, engine, self._ended, seed, trips, retries, self._failed)
+        self._world = ScaleWorld(
+            network, streams, settings, engine, self._ended, seed, trips, retries, self._failed, transport.paths
+        )
         self._count = flows
         self._times: list[int] = []
         self._samples: list[Floats] = []
@@ -278,8 +280,9 @@ class _CaseRun:
             went = change.first_loss is not None
             reason = PathReason.LOSS if went else PathReason.PROBE
             states = (good, bad, reason.value) if went else (bad, good, reason.value)
+            pairs = range(int(streams.qps[change.stream])) if change.pair is None else (change.pair,)
             found += [
                 PathRecord(change.time, flow, host, pair, ev, change.plane, *states, change.first_loss)
-                for pair in range(int(streams.qps[change.stream]))
+                for pair in pairs
             ]
         return found

@@ -20,6 +20,7 @@ class Around:
         self.paths = paths
         self.rest = rest
         self.lost = 0.0
+        self.backups: set[tuple[int, ...]] = set()
         self.changes: list[tuple[int, bool]] = []
         self.events: list[tuple[int, int, object]] = []
         self._order = itertools.count()
@@ -41,6 +42,9 @@ class Around:
 
     def note(self, place: tuple[int, int, int], now: int, first_loss: int | None) -> None:
         self.changes.append((now, first_loss is not None))
+
+    def uses(self, place: tuple[int, ...]) -> bool:
+        return place not in self.backups
 
     def at(self, time, call) -> None:
         heapq.heappush(self.events, (time, next(self._order), call))
