@@ -132,7 +132,7 @@ class LossyPaths:
     def _loses(self, path: LossyPath, turn: int, now: int) -> None:
         if turn != path.turn or not path.used or not path.loss:
             return
-        stream, plane, _ = path.place
+        stream, plane = path.place[:2]
         rate, unnoticed = self._around.path_rate(stream, plane)
         if self._around.is_last(stream, plane):
             self._around.lose(stream, 1)
@@ -189,7 +189,7 @@ class LossyPaths:
         elif not self._around.uses(path.place):
             path.backup = True
         elif (most := self._around.resting(path.place[0])) and not schedule.died:
-            waiting = self._waiting.setdefault(path.place[:2], [])
+            waiting = self._waiting.setdefault((path.place[0], path.place[1]), [])
             path.resting = True
             waiting.append(path)
             if len(waiting) > most:

@@ -230,7 +230,7 @@ class PathStates:
             return
         new = self._subsets.retire(self._subsets.in_state(paths, ACTIVE))
         self._activate(new, now)
-        dead = new.of(self._dead(new).any(axis=1))
+        dead = self._dead(new)
         if dead:
             sending = self._on_path(dead.plane, dead.stream)
             known = (first_use(sending.per_path) + self._detection.time(sending)).mean()
@@ -239,17 +239,16 @@ class PathStates:
     def _replacements_fail(self, paths: CrossingPaths, since: int, now: int) -> None:
         """Paths that have replaced others were found dead, if they still are; who does not send meets them later."""
         assert self._subsets is not None, "others have no backups"
-        paths = paths.of(self._dead(paths).any(axis=1) & self._streams.active[paths.stream])
-        paths = self._subsets.in_state(paths, ACTIVE)
+        paths = self._subsets.in_state(self._dead(paths.of(self._streams.active[paths.stream])), ACTIVE)
         self._retire(paths, since, now, most=_TRIAL)
-        dead = np.unique(self._paths.crossed(paths)[self._dead(paths)])
-        for link in dead[~self._out[dead]].tolist():
+        crossed = np.unique(self._paths.crossed(paths))
+        for link in crossed[(self._states.uplink_loss[crossed] >= 1) & ~self._out[crossed]].tolist():
             self._begin_probes(link, now)
 
-    def _dead(self, paths: CrossingPaths) -> Booleans:
-        """Which directions that paths cross lose everything [path, direction]."""
-        found: Booleans = self._states.uplink_loss[self._paths.crossed(paths)] >= 1
-        return found
+    def _dead(self, paths: CrossingPaths) -> CrossingPaths:
+        """Those that lose everything."""
+        crossed: Floats = self._states.uplink_loss[self._paths.crossed(paths)]
+        return paths.of(crossed.max(axis=1, initial=0.0) >= 1)
 
     def _activate(self, paths: CrossingPaths, now: int) -> None:
         """Backups have come into use."""

@@ -1,9 +1,10 @@
 """The paths that each queue pair uses, where it uses a random subset of them (`transport: {paths: N}`).
 
 As in a NIC (`mrc_host/transport/path_rings.py`) a queue pair has equally many *active* paths in each plane, drawn at
-random and without regard to others; the rest are *backups*. A path that turns out bad is replaced by a random backup of
-its plane, if there is one that is not known to be bad, though it may be dead as well. A path that works again fills a
-gap if there is any, and is a backup otherwise.
+random and without regard to others; the rest are *backups*. A path that turns out bad is replaced by a backup of its
+plane, if there is one that is not known to be bad, though it may be dead as well. A path that works again fills a gap
+if there is any, and is a backup otherwise. A failed path takes the place of its replacement in the NIC's list of
+backups, which is searched from the front: so those that were bad once, and work again, are taken before the others.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from topologies.parts import Tier
 BACKUP: Final = 0
 ACTIVE: Final = 1
 BAD: Final = 2
-ABSENT: Final = 3  # there is no such path
+RETURNED: Final = 3  # a backup that was bad once
+ABSENT: Final = 4  # there is no such path
 
+_RANK: Final = (1, 0, 0, 2, 0)  # as a replacement, by state; 0: it is none
 _CHUNK: Final = 4096  # queue pairs whose paths are drawn at once
 
 
@@ -106,16 +109,16 @@ class PathSubsets:
         found = []
         for some in self._one_of_each(paths):
             rows = self._rows(some)
-            backup = self._state[rows, some.plane] == BACKUP
-            turn = np.where(backup, self._chance.random(backup.shape), -1.0).argmax(axis=1)
-            new = some._replace(turn=turn).of(backup.any(axis=1))
+            rank = np.array(_RANK)[self._state[rows, some.plane]]
+            turn = (rank + self._chance.random(rank.shape)).argmax(axis=1)
+            new = some._replace(turn=turn).of(rank.max(axis=1) > 0)
             self._state[self._rows(new), new.plane, new.turn] = ACTIVE
             found.append(new)
         return _together(paths, found)
 
     def restore(self, paths: CrossingPaths) -> CrossingPaths:
         """Bad paths work again; returns those that are active from now on."""
-        self._state[self._rows(paths), paths.plane, paths.turn] = BACKUP
+        self._state[self._rows(paths), paths.plane, paths.turn] = RETURNED
         found = []
         for some in self._one_of_each(paths):
             active = (self._state[self._rows(some), some.plane] == ACTIVE).sum(axis=1)
