@@ -209,6 +209,6 @@ class LossyPaths:
         """Paths out of use by stream."""
         found: dict[int, int] = {}
         for path in self.paths.values():
-            if not path.used and not path.resting:
+            if not (path.used or path.resting or path.backup):
                 found[path.place[0]] = found.get(path.place[0], 0) + 1
         return found

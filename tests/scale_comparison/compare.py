@@ -4,7 +4,8 @@ The bounds were written down before the first run: 2 % of throughput between cha
 retransmissions, the same paths ASSUMED_BAD where a link loses everything. Where all hosts send, retransmissions turned
 out to be up to 17 % too few (docs/scale.md), so that 20 % is the bound there, and an all-to-all up to 2.8 % too fast,
 for which it is 3 %. Of packets that a queue pair loses on a
-path a fraction is chance, in either backend: one more or less, so that sums differ by as much without a defect.
+path a fraction is chance, in either backend: one more or less, so that sums differ by as much without a defect. Where
+queue pairs use half of their paths it is chance which, and so how many meet a fault.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def _steps(scenario: Scenario, ours: Recording, packets: Recording) -> list[str]
 
 
 def _losses(scenario: Scenario, ours: Recording, packets: Recording) -> list[str]:
+    if scenario.subsets:
+        return _losses_of_subsets(scenario, ours, packets)
     bad = [_bad(recording, scenario.dead) for recording in (ours, packets)]
     found = [f"bad paths: {len(bad[0] - bad[1])} only here, {len(bad[1] - bad[0])} only with packets"]
     found = found if bad[0] != bad[1] else []
@@ -67,6 +70,20 @@ def _losses(scenario: Scenario, ours: Recording, packets: Recording) -> list[str
         here, there = (counted(recording, "retransmitted") for recording in (ours, packets))
         found += _far("retransmissions", here, there, scenario.losses, spread=chance)
     return found
+
+
+def _losses_of_subsets(scenario: Scenario, ours: Recording, packets: Recording) -> list[str]:
+    if not scenario.losses:
+        return []
+    here, there = (
+        [path for path in recording.paths if path.new == "assumed_bad" and path.ev in scenario.dead]
+        for recording in (ours, packets)
+    )
+    chance = _DEVIATIONS * math.sqrt(len(here) + len(there) + 1)
+    found = _far("failures of paths", len(here), len(there), 0.0, spread=chance)
+    each = counted(packets, "retransmitted") / max(1, len(there))
+    lost = (counted(recording, "retransmitted") for recording in (ours, packets))
+    return [*found, *_far("retransmissions", *lost, scenario.losses, spread=chance * (each + 1))]
 
 
 def _bad(recording: Recording, evs: frozenset[int]) -> set[tuple[int, int]]:

@@ -31,6 +31,7 @@ _PORTS: Final = ((2, 50), (2, 100), (2, 200), (4, 50), (4, 100), (8, 50))  # pla
 _MIN_UPLINK: Final = 50  # Gb/s: less has too few packets in a round trip
 _MAX_UPLINK: Final = MAX_RATE_BPS // 10**9
 _THREE_TIERS: Final = 3  # one in so many
+_SUBSETS: Final = 4  # one in so many of flows of mrc
 _FEW_PATHS: Final = 16  # of a plane, each of which every flow takes soon
 
 
@@ -40,7 +41,8 @@ class Scenario:
 
     `steady` are spans (ns) in which rates are. `dead` are the entropy values of paths over uplinks that lose
     everything, of which all that use them must know at the end. `losses` is by which share packets lost may differ; 0:
-    they are not compared. `steps` is by which share steps may differ.
+    they are not compared. `steps` is by which share steps may differ. With `subsets` queue pairs use half of their paths,
+    other ones in each backend.
     """
 
     seed: int
@@ -49,6 +51,7 @@ class Scenario:
     dead: frozenset[int] = frozenset()
     losses: float = 0.0
     steps: float = RATE
+    subsets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,9 @@ def _flows(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
         listed = ", ".join(f"{near}>{far}" for near, far in zip(names[::2], names[1::2], strict=True))
         work = f"kind: write_bw, pairs: [{listed}]"
     qps = chance.choice((1, 1, 2, 4))
-    transport = f"transport: {{qps: {qps}}}\n" if qps > 1 else ""
+    subsets = not random.Random(f"scale comparison, paths {seed}").randrange(_SUBSETS)
+    half = f", paths: {fabric.planes * fabric.t1s * max(1, fabric.group) // 2}" if subsets else ""
+    transport = f"transport: {{qps: {qps}{half}}}\n"
     fault, dead, until = _fault(chance, fabric)
     at = _WARM + _STEADY
     spans = [(_WARM, at)]
@@ -151,7 +156,8 @@ def _flows(chance: random.Random, seed: int, fabric: _Fabric) -> Scenario:
         text,
         tuple((begin * 1000, end * 1000) for begin, end in (spans if fault else [(_WARM, ends)])),
         frozenset(dead),
-        0.0 if not dead else _QUEUES if pairs == "permutation" else _ALONE,
+        0.0 if not dead else _QUEUES if subsets or pairs == "permutation" else _ALONE,
+        subsets=subsets,
     )
 
 

@@ -82,7 +82,7 @@ def _refusals(case: Case, document: Value) -> Iterator[tuple[Value, str]]:
         yield from _type_refusals(tenant, transport)
         given = tenant.transport
         if (given.type, given.attributes, given.paths) != (first.type, first.attributes, first.paths):
-            yield transport, "the scale backend gives all tenants one type of transport, same attributes and paths"
+            yield transport, "the scale backend gives all tenants the same type of transport, attributes and paths"
         sections += [work.items()["transport"]] if "transport" in work.items() else []
     for section in sections:
         yield from _transport_refusals(section)

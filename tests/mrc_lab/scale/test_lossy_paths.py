@@ -122,3 +122,25 @@ def test_without_loss_no_more_is_lost_and_probes_restore_it():
     assert [went for _, went in around.changes] == [True, False]
     assert around.lost == lost
     assert paths.paths == {}
+
+
+def test_a_backup_loses_nothing_until_it_comes_into_use() -> None:
+    around = Around()
+    around.backups.add((0, 0, 0))
+    paths = lossy(around, 0.01)
+    around.run(10**9)
+    assert around.lost == 0
+    assert paths.bad() == {}
+    around.backups.clear()
+    paths.activate((0, 0, 0), 10**9)
+    around.run(2 * 10**9)
+    assert around.lost > 0
+
+
+def test_a_path_that_comes_back_as_a_backup_stays_out_of_use() -> None:
+    around = Around()
+    paths = lossy(around, 0.01)
+    around.backups.add((0, 0, 0))  # another has taken its place
+    around.run(10**10)
+    assert [out for _, out in around.changes] == [True, False]
+    assert paths.bad() == {}

@@ -55,7 +55,7 @@ def test_a_file_that_asks_for_nothing_else_passes():
         (FABRIC + WORK + REST + "transport:\n  type: uet\n", 5, "transport.type"),
         (FABRIC + WORK + REST + "transport: {congestion: none}\n", 4, "transport.congestion"),
         (FABRIC + WORK + REST + "transport: {spraying: oblivious}\n", 4, "transport.spraying"),
-        (FABRIC + WORK + REST + "transport: {paths: 2}\n", 4, "transport.paths"),
+        (FABRIC + WORK + REST + "transport: {evs: 2}\n", 4, "transport.evs"),
         (FABRIC + WORK + REST + "transport: {settings: {plane_skew_limit: 4}}\n", 4, "settings.plane_skew_limit"),
         (FABRIC + WORK + REST + "transport: {settings: {ev_min_active: 4}}\n", 4, "settings.ev_min_active"),
         (FABRIC + WORK + REST + "transport: {attributes: {mpr: 9}}\n", 4, "attributes.mpr"),
@@ -144,6 +144,16 @@ def test_tenants_have_one_type_of_transport():
         "- {name: b, kind: permutation, shift: 4, transport: {type: rc}}\n"
     )
     assert "line 4: " in refused(FABRIC + tenants + REST)
+
+
+def test_tenants_have_as_many_paths():
+    tenants = (
+        "workloads:\n"
+        "- {name: a, kind: permutation, shift: 4, transport: {paths: 2}}\n"
+        "- {name: b, kind: permutation, shift: 4, transport: {paths: %d}}\n"
+    )
+    check(load_text(FABRIC + tenants % 2 + REST), "scale")
+    assert "line 4: " in refused(FABRIC + tenants % 4 + REST)
 
 
 def test_a_metric_of_another_backend_is_nobodys_business_here():

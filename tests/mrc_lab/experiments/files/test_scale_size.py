@@ -46,6 +46,12 @@ def test_pods_and_t2s_are_counted():
     assert size_of(HEAD + more + WORK + REST).time > size_of(HEAD + tiers + WORK + REST).time
 
 
+def test_a_part_of_all_paths_takes_a_byte_for_each_path_of_a_queue_pair():
+    all_paths = size_of(HEAD + FABRIC + WORK + REST).memory
+    assert size_of(f"{HEAD}{FABRIC}{WORK}{REST}transport: {{qps: 3, paths: 2}}\n").memory == all_paths + 16 * 3 * 2 * 2
+    assert size_of(f"{HEAD}{FABRIC}{WORK}{REST}transport: {{qps: 3, paths: 4}}\n").memory == all_paths
+
+
 def test_a_fabric_that_does_not_fit_is_refused_at_its_key_before_it_is_built(monkeypatch):
     monkeypatch.setattr(scale_size, "available_memory", lambda: 1 << 30)
     monkeypatch.setattr(scale_size, "resident_memory", lambda: 0)
