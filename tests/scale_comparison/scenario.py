@@ -41,8 +41,8 @@ class Scenario:
 
     `steady` are spans (ns) in which rates are. `dead` are the entropy values of paths over uplinks that lose
     everything, of which all that use them must know at the end. `losses` is by which share packets lost may differ; 0:
-    they are not compared. `steps` is by which share steps may differ. With `subsets` queue pairs use half of their paths,
-    other ones in each backend.
+    they are not compared. `steps` is by which share steps may differ. With `subsets` queue pairs use half of their
+    paths, other ones in each backend.
     """
 
     seed: int
