@@ -228,7 +228,7 @@ class PathStates:
         """Backups take the places of paths that have failed. Some of them may be dead, too."""
         if self._subsets is None:
             return
-        new = self._subsets.retire(self._subsets.in_state(paths, ACTIVE))
+        new = self._subsets.retire(paths)
         self._activate(new, now)
         dead = self._dead(new)
         if dead:
@@ -381,16 +381,18 @@ class PathStates:
         self._streams.lose(np.array([stream]), packets)
 
     def note(self, place: Place, now: int, first_loss: int | None) -> None:
-        """A path went out of use, or came back."""
+        """A path went out of use, or came back, unless a link of its that was dead did that already."""
         paths = _at_place(place)
+        if self._subsets is not None:
+            paths = self._subsets.in_state(paths, BAD if first_loss is None else ACTIVE)
         self._note(paths, now, first_loss)
         if first_loss is not None:
             self._replace(paths, now)
         elif self._subsets is not None:
-            self._activate(self._subsets.restore(self._subsets.in_state(paths, BAD)), now)
+            self._activate(self._subsets.restore(paths), now)
 
     def uses(self, place: Place) -> bool:
-        """Whether a path is one that its queue pair uses, if none of those fails."""
+        """Whether its queue pair has a path in use; without subsets all are that do not fail."""
         return self._subsets is None or bool(self._subsets.in_state(_at_place(place), ACTIVE))
 
     @property

@@ -44,6 +44,38 @@ def test_a_slower_port_holds_back_all_planes():
     assert rates[15] == pytest.approx(0.5 * rates[3], rel=1e-2)
 
 
+SUBSETS = """
+fabric: {hosts: 16, planes: 2, pods: 2, t0: 2, t1: 4, t2: 8, rate: 100G}
+transport: {qps: 2, paths: 8}
+workload: {kind: permutation, shift: 6, message: 128K, outstanding: 16}
+duration: 20ms
+measure: {bin: 1ms}
+"""
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        "- {kind: blackhole, switch: 't1-[0-1]@p0', at: 1ms, until: 3ms}",
+        "- {kind: flap, link: 't0-*:t1-*@p1', down: 100us, up: 900us, at: 100us}",
+        "- {kind: blackhole, switch: 't2-[0-4]@p*', at: 0ns, until: 4ms}",
+        "- {kind: loss, link: 't1-*:t2-[0-3]@p*', probability: 0.2%, at: 0ns, until: 9ms}\n"
+        "- {kind: blackhole, switch: 't1-0@p0', at: 1ms, until: 12ms}\n"
+        "- {kind: flap, link: 't0-*:t1-*@p1', down: 100us, up: 900us, at: 100us}",
+    ],
+)
+def test_a_path_that_a_queue_pair_gave_up_comes_back_before_it_fails_again(faults: str) -> None:
+    recording = recorded(f"{SUBSETS}faults:\n{faults}\n")
+    states: dict[tuple[int, int, int], str] = {}
+    for path in sorted(recording.paths, key=lambda path: path.time):
+        place = path.flow, path.qpn, path.ev
+        assert path.old == states.get(place, "good")
+        states[place] = path.new
+    assert len({qpn for _, qpn, _ in states}) == 2
+    assert recording.bad_paths == sum(state == "assumed_bad" for state in states.values())
+    assert total(recording, "retransmitted") >= len([path for path in recording.paths if path.new == "assumed_bad"]) > 0
+
+
 def test_paths_over_a_dead_link_are_bad_for_all_that_use_it_until_probes_are_answered():
     fault = "faults: [{kind: link_down, link: 't0-0:t1-0@p0', at: 500us, until: 1ms}]\n"
     recording = recorded(FABRIC + PERMUTATION + REST + fault)
