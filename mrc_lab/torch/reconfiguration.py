@@ -29,7 +29,7 @@ from mrc_lab.torch.store_exchange import AsyncStore
 from mrc_lab.workloads.liveness import CONNECT_S, LossReason, PeerEvent, PeerLost
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.002, 0.1
-_RETURN_S = 10.0  # within which a member whose NIC is silent has to call, as one whose links come back does
+RETURN_S = 10.0  # within which a member whose NIC is silent has to call, as one whose links come back does
 _HANDLE = re.compile(r"mrc:(?P<host>[^:\s]{1,64}):[0-9a-f]{16}")
 
 NewLinks = Callable[[str, int, int], GroupLinks]
@@ -208,7 +208,7 @@ class _Forming:
         """TransferError if a member is absent and will not come."""
         for handle in self.absent:
             loss = self._losses.get(handle)
-            if loss is not None and (loss.reason is LossReason.GONE or waited_s >= _RETURN_S):
+            if loss is not None and (loss.reason is LossReason.GONE or waited_s >= RETURN_S):
                 raise TransferError(self._words(handle))
 
     async def waits_for(self) -> str:
