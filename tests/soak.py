@@ -8,8 +8,9 @@
 All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
 faults in simulation; options that are not listed here are its own (``python -m tests.swarm --help``).
 *Congestion* (``tests/congestion``) runs random path lengths and incasts in simulation, for a given time. *Scale*
-(``tests/scale_comparison``) compares the scale backend with packets, for a given time. *Ranks* (``tests/rank_faults``,
-which needs PyTorch) has groups of ranks recover from random faults, for a given time. The *fuzzers* (``tests/fuzz/fuzz_*.py``, whose first lines say what each attacks) run for a given time. Tests that draw
+(``tests/scale_comparison``) compares the scale backend with packets, for a given time. *Ranks*
+(``tests/rank_faults``, which needs PyTorch) has groups of ranks recover from random faults, for a given time. The
+*fuzzers* (``tests/fuzz/fuzz_*.py``, whose first lines say what each attacks) run for a given time. Tests that draw
 from a fixed *seed* run with others (``tests/seeds.py``). The *property tests* run with 20,000 examples each
 (hypothesis profile ``soak``), chosen at random; they print the seed that repeats them. A summary ends the output:
 what passed, and of each fuzzer cases, crashes and the longest case. The status is 0 when all is well, 1 when a part

@@ -122,7 +122,7 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            ".venv/bin/pip install 'torch>=2.13,<2.14' --index-url https://download.pytorch.org/whl/cpu",
+            ".venv/bin/pip install 'torch>=2.13,<2.15' --index-url https://download.pytorch.org/whl/cpu",
             ".venv/bin/pip install --no-deps -e .",
             ".venv/bin/pip install 'torchft>=0.2,<0.3'",
         ),

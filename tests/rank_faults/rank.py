@@ -18,9 +18,9 @@ import torch
 import torch.distributed as dist
 
 from mrc_lab.torch import create
+from mrc_lab.torch.options import ReconfigureOptions
 from mrc_lab.torch.process_group import MrcProcessGroup
 from mrc_lab.torch.stages import Stage
-from mrc_lab.torch_jobs.train_faults.stacks import ReconfigureOptions
 from tests.rank_faults.scenario import YEAR_S, Blow, Fault
 from topologies.emulation.host_environment import AGENT
 

@@ -1,13 +1,9 @@
-"""Processes that form and reconfigure a group, all in this one, on NICs that copy memory, with a store between them.
-
-Torch before 2.14 knows nothing of reconfiguration; `Options` stands for its ReconfigureOptions.
-"""
+"""Processes that form and reconfigure a group, all in this one, on NICs that copy memory, with a store between them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +12,7 @@ import torch.distributed as dist
 
 from mrc_lab.torch.group_links import GroupLinks
 from mrc_lab.torch.loop_thread import LoopThread
+from mrc_lab.torch.options import ReconfigureOptions
 from mrc_lab.torch.process_group import MrcProcessGroup
 from mrc_lab.torch.reconfiguration import Reconfiguration, new_handle
 from mrc_lab.torch.stages import Stage
@@ -26,16 +23,6 @@ from tests.mrc_lab.workloads.collectives.fakes import FakeDevice, FakeNetwork
 
 MS = 1_000_000
 LIVENESS = LivenessSettings(300 * MS, 10 * MS)
-
-
-@dataclass(frozen=True)
-class Options:
-    """As torch's ReconfigureOptions."""
-
-    uuid: int
-    handles: Sequence[str] | set[str]
-    timeout: timedelta | None = None
-    hints: Any = None
 
 
 class Process:
@@ -103,7 +90,7 @@ class Processes:
         """Have all members call, with a new number; their works, in order."""
         self._uuid += 1
         timeout = None if timeout_s is None else timedelta(seconds=timeout_s)
-        options = Options(self._uuid, [member.handle for member in members], timeout)
+        options = ReconfigureOptions(self._uuid, [member.handle for member in members], timeout)
         return [member.group.reconfigure(options) for member in members]
 
     def form(self, members: Sequence[Process]) -> None:

@@ -16,10 +16,11 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ErrorType
 
 from mrc_lab.torch import reconfiguration
+from mrc_lab.torch.options import ReconfigureOptions
 from mrc_lab.torch.reconfiguration import Membership, new_handle
 from mrc_lab.torch.stages import Stage
 from mrc_lab.workloads.liveness import monitor
-from tests.mrc_lab.torch.processes import Options, Processes
+from tests.mrc_lab.torch.processes import Processes
 from tests.mrc_lab.torch.ranks import Ranks
 from tests.seeds import SEED
 from tests.waiting import until
@@ -160,8 +161,8 @@ def test_members_that_call_with_other_lists_fail_at_once_and_may_try_again() -> 
         a, b, c = processes.all
         processes.form([a, b, c])
         works = [
-            a.group.reconfigure(Options(1, [a.handle, b.handle])),
-            b.group.reconfigure(Options(1, [a.handle, b.handle, c.handle])),
+            a.group.reconfigure(ReconfigureOptions(1, [a.handle, b.handle])),
+            b.group.reconfigure(ReconfigureOptions(1, [a.handle, b.handle, c.handle])),
         ]
         for work in works:
             text = failure(work)
@@ -175,7 +176,7 @@ def test_a_reconfiguration_that_only_some_call_ends_by_its_timeout_and_names_the
     with Processes(3) as processes:
         a, b, c = processes.all
         processes.form([a, b, c])
-        options = Options(7, [each.handle for each in (a, b, c)], timedelta(seconds=0.3))
+        options = ReconfigureOptions(7, [each.handle for each in (a, b, c)], timedelta(seconds=0.3))
         works = [each.group.reconfigure(options) for each in (a, b)]
         texts = [failure(work) for work in works]
         assert any("Timed out after 0.3 s: no call from rank 2 (h3)" in text for text in texts)
@@ -196,7 +197,7 @@ def test_a_member_that_has_ended_before_fails_the_reconfiguration_at_once() -> N
         processes.form([a, b, c])
         processes.kill(b)
         until(lambda: a.group.lost and c.group.lost, "the loss")
-        options = Options(9, [each.handle for each in (a, b, c)])
+        options = ReconfigureOptions(9, [each.handle for each in (a, b, c)])
         for work in [each.group.reconfigure(options) for each in (a, c)]:
             assert "rank 1 (h2) is lost: its process has ended" in failure(work)
         processes.form([a, c])
@@ -291,17 +292,17 @@ def test_what_cannot_be_reconfigured_is_refused_at_once() -> None:
         }
         for text, handles in cases.items():
             with pytest.raises(dist.DistBackendError, match=text):
-                a.group.reconfigure(Options(1, handles))
+                a.group.reconfigure(ReconfigureOptions(1, handles))
         works = processes.reconfigure([a, b])
         with pytest.raises(dist.DistBackendError, match="is under way"):
-            a.group.reconfigure(Options(2, [a.handle]))
+            a.group.reconfigure(ReconfigureOptions(2, [a.handle]))
         for work in works:
             work.wait()
         with pytest.raises(RuntimeError, match="already used"):
-            a.group.reconfigure(Options(101, [a.handle]))
+            a.group.reconfigure(ReconfigureOptions(101, [a.handle]))
         processes.check([a, b])
     with pytest.raises(dist.DistBackendError, match="destroyed"):
-        a.group.reconfigure(Options(3, [a.handle]))
+        a.group.reconfigure(ReconfigureOptions(3, [a.handle]))
 
 
 def test_an_ordinary_group_does_not_reconfigure() -> None:
@@ -311,7 +312,7 @@ def test_an_ordinary_group_does_not_reconfigure() -> None:
         with pytest.raises(dist.DistBackendError, match="enable_reconfigure"):
             group.get_reconfigure_handle()
         with pytest.raises(dist.DistBackendError, match="enable_reconfigure"):
-            group.reconfigure(Options(1, []))
+            group.reconfigure(ReconfigureOptions(1, []))
 
 
 def test_a_set_of_handles_gives_all_members_the_same_order() -> None:
@@ -376,10 +377,13 @@ def test_a_second_try_still_knows_who_was_lost_during_the_first() -> None:
         a, b, c = processes.all
         processes.form([a, b, c])
         everyone = [each.handle for each in (a, b, c)]
-        works = [a.group.reconfigure(Options(1, everyone)), b.group.reconfigure(Options(1, everyone[:2]))]
+        works = [
+            a.group.reconfigure(ReconfigureOptions(1, everyone)),
+            b.group.reconfigure(ReconfigureOptions(1, everyone[:2])),
+        ]
         assert all(ended_badly(work) for work in works)
         processes.kill(c)
-        for work in [each.group.reconfigure(Options(2, everyone)) for each in (a, b)]:
+        for work in [each.group.reconfigure(ReconfigureOptions(2, everyone)) for each in (a, b)]:
             assert "rank 2 (h3) is lost: its process has ended" in failure(work)
         processes.form([a, b])
 
