@@ -48,15 +48,19 @@ class RoundUnderWay:
         self._begin()
         bound = verdict.bound_s(self._played.timeout_s, verdict.pauses_s(self._played.blows))
         give_up = time.monotonic() + _HANG * (1 + self._played.sums) * bound
-        while (pending := self._pending()) or self._due:
-            now = time.monotonic()
-            if now > give_up:
-                self.wrong.append(f"{self._what}: {pending} hang")
-                return
-            for item in [item for item in self._due if item[0] <= now]:
+        while True:
+            for item in [item for item in self._due if item[0] <= time.monotonic()]:
                 self._due.remove(item)
                 item[1]()
-            self._take(pending, min([moment for moment, _ in self._due] + [give_up]) - now)
+            pending = self._pending()
+            if not (pending or self._due):
+                return
+            left = give_up - time.monotonic()
+            if left < 0:
+                self.wrong.append(f"{self._what}: {pending} hang")
+                return
+            next_due = min((moment for moment, _ in self._due), default=give_up) - time.monotonic()
+            self._take(pending, min(left, next_due))
 
     def _begin(self) -> None:
         played, now = self._played, time.monotonic()

@@ -23,7 +23,7 @@ SHORT_S: Final = 0.3
 LONG_S: Final = 4.0  # longer than a pause
 PLANES: Final = 2
 _PAUSE_S = (0.1, 2.0)
-_LATEST_S = 0.6  # a fault that does not wait for a stage comes until then
+_SOON_S, _LATEST_S = 0.1, 0.6  # a fault that does not wait for a stage comes at once, while things happen, or later
 
 
 class Fault(enum.Enum):
@@ -161,7 +161,7 @@ def _blow(
     endless = timeout is None or timeout >= YEAR_S
     kinds = [fault for fault in Fault if not (endless and fault in ENDLESS)]
     fault = draw.choice([*kinds, Fault.KILL, Fault.KILL])
-    after = draw.uniform(0, _LATEST_S)
+    after = draw.uniform(0, draw.choice((0.0, _SOON_S, _SOON_S, _LATEST_S)))
     if fault in OF_PROCESSES:
         victim = draw.choice(list(members))
         stages = [stage for stage in Stage if forms or stage is Stage.COLLECTIVE]
