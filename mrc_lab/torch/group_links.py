@@ -159,6 +159,11 @@ class GroupLinks:
                 raise
             raise TransferError(self._failure) from None
 
+    @property
+    def watched(self) -> bool:
+        """Whether the peers are watched, so that a lost one is noticed here."""
+        return self._watching.is_set()
+
     async def watching(self, within_s: float) -> None:
         """Wait until the peers are watched, or joining has ended; TransferError if neither is so in time."""
         assert self._joining is not None

@@ -196,8 +196,12 @@ class _Forming:
         self._losses = losses
 
     def old_peer(self, event: PeerEvent) -> None:
-        """Something has happened to a rank of the old group, meanwhile."""
-        if not isinstance(event, PeerLost):
+        """Something has happened to a rank of the old group, meanwhile.
+
+        Once the new group watches its members itself, one whose old queue pairs are gone may have formed it and closed
+        the old one: its goodbye may come late, or never if a plane is dark.
+        """
+        if not isinstance(event, PeerLost) or (self.links is not None and self.links.watched):
             return
         handle = self._former[event.rank]
         self._losses[handle] = event

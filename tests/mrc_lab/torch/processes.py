@@ -26,12 +26,13 @@ LIVENESS = LivenessSettings(300 * MS, 10 * MS)
 
 
 class Process:
-    """One of them; `kill` and `stop` end its part, from the next stage on or at once."""
+    """One of them. At the stage `at` its part ends by `kill` or `stop`, or it waits (`hold`) until it is `released`."""
 
     def __init__(self, world: Processes, number: int) -> None:
         self.world, self.number = world, number
         self.at: tuple[Stage, str] | None = None  # where it ends, and how
         self.reached = False
+        self.released = asyncio.Event()  # set on the loop
         self.device = world.device(number)
         store = dist.PrefixStore("g/", world.store)
         reconfiguration = Reconfiguration(store, new_handle(self.device.name), self._links, self._at_stage)
@@ -51,6 +52,9 @@ class Process:
     async def _at_stage(self, stage: Stage) -> None:
         if self.at is not None and self.at[0] is stage:
             self.reached = True
+            if self.at[1] == "hold":
+                await self.released.wait()
+                return
             if self.at[1] == "kill":
                 self.device.kill()
             await asyncio.Event().wait()  # neither a process that has ended nor one that is stopped goes on
@@ -85,6 +89,12 @@ class Processes:
             process.device.kill()
 
         self.thread.call(kill())
+
+    def release(self, process: Process) -> None:
+        async def release() -> None:
+            process.released.set()
+
+        self.thread.call(release())
 
     def reconfigure(self, members: Sequence[Process], *, timeout_s: float | None = None) -> list[Any]:
         """Have all members call, with a new number; their works, in order."""

@@ -146,6 +146,28 @@ def test_nothing_of_the_old_group_is_left_on_the_nics() -> None:
         assert [len(new) for new in after] == [1 + 2 + 2] * 2, "heartbeats, collectives, messages: of one peer"
 
 
+def test_a_member_that_has_closed_the_old_group_is_not_lost_if_its_goodbye_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has formed the new one before; a plane may be dark."""
+
+    async def unheard(*_: Any) -> None:
+        pass
+
+    with Processes(3, timeout_s=NEVER_S) as processes:
+        a, b, c = processes.all
+        processes.form([a, b, c])
+        old = a.group._links
+        a.at = (Stage.LEAVE, "hold")
+        with monkeypatch.context() as patch:
+            patch.setattr(monitor.PeerMonitor, "say_goodbye", unheard)
+            works = processes.reconfigure([c, a, b])
+            until(lambda: a.reached and works[0].is_completed() and works[2].is_completed(), "the others to be done")
+            until(lambda: {loss.rank for loss in old.lost} == {1, 2}, "the old group to be seen gone")
+        a.at = None
+        processes.release(a)
+        assert works[1].wait()
+        processes.check([c, a, b])
+
+
 def test_an_excluded_rank_learns_that_the_others_have_left() -> None:
     with Processes(3, timeout_s=NEVER_S) as processes:
         a, b, c = processes.all
