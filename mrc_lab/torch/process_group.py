@@ -236,7 +236,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             links.on_failure = self._hooks.run
             self._links, self._barriers, self._sequence = links, 0, 0
 
-        return self._post("reconfigure", [], form)
+        return self._post("reconfigure", [], form, members.rank)
 
     supports_abort_hooks = True
 
@@ -376,8 +376,11 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _message(self, what: str, operation: Message, result: Any) -> MrcWork:
         return self._post(what, result, lambda: self._links.message(operation, self._timeout.total_seconds()))
 
-    def _post(self, what: str, result: Any, start: Callable[[], Coroutine[Any, Any, Any]]) -> MrcWork:
-        where = f"{what} of rank {self._rank} in group {self._name!r}"
+    def _post(
+        self, what: str, result: Any, start: Callable[[], Coroutine[Any, Any, Any]], rank: int | None = None
+    ) -> MrcWork:
+        """`rank` is this one's, if it differs from that in the group there is."""
+        where = f"{what} of rank {self._rank if rank is None else rank} in group {self._name!r}"
         work = MrcWork(where, result, self._callbacks)
 
         async def run() -> None:

@@ -132,6 +132,7 @@ class Reconfiguration:
             reason = reason_of(error)
         else:
             self._members = members
+            await self._store.leave_word(_formed_key(members.own), members.uuid)
             await old.close(orderly=False)
             return links
         finally:
@@ -177,9 +178,26 @@ class Reconfiguration:
                     (text,) = await self._store.get([_key(members, handle)])
                     _check_call(members, handle, strict_json.loads(text))
                     forming.absent.remove(handle)
-            forming.check(loop.time() - began)
+            await self._check_absent(forming, loop.time() - began)
             await asyncio.sleep(wait if forming.absent else 0)
             wait = min(2 * wait, _LONGEST_WAIT_S)
+
+    async def _check_absent(self, forming: _Forming, waited_s: float) -> None:
+        """TransferError if a member is absent and will not come."""
+        for handle, loss in forming.missed():
+            ended = loss.reason is LossReason.GONE and not await self._has_moved_on(handle)
+            if ended or waited_s >= RETURN_S:
+                raise TransferError(forming.words(handle))
+
+    async def _has_moved_on(self, handle: str) -> bool:
+        """Whether a member has formed another group after the last one it had in common with this rank.
+
+        Then its old queue pairs are gone, too, and its goodbye may not have come, as when links were down.
+        """
+        if self._members is None or not await self._store.check([_formed_key(handle)]):
+            return False
+        (uuid,) = await self._store.get([_formed_key(handle)])
+        return bool(strict_json.loads(uuid) != self._members.uuid)
 
 
 class _Forming:
@@ -206,14 +224,11 @@ class _Forming:
         handle = self._former[event.rank]
         self._losses[handle] = event
         if self.links is not None and handle in self.members.handles:
-            self.links.give_up(self._words(handle))
+            self.links.give_up(self.words(handle))
 
-    def check(self, waited_s: float) -> None:
-        """TransferError if a member is absent and will not come."""
-        for handle in self.absent:
-            loss = self._losses.get(handle)
-            if loss is not None and (loss.reason is LossReason.GONE or waited_s >= RETURN_S):
-                raise TransferError(self._words(handle))
+    def missed(self) -> list[tuple[str, PeerLost]]:
+        """The absent members that are lost, as far as the old group's NICs know."""
+        return [(handle, self._losses[handle]) for handle in self.absent if handle in self._losses]
 
     async def waits_for(self) -> str:
         """Who is waited for, for the end of a message."""
@@ -222,12 +237,18 @@ class _Forming:
         absent = ", ".join(map(self.members.member, self.absent))
         return f": no call from {absent}" if absent else ""
 
-    def _words(self, handle: str) -> str:
+    def words(self, handle: str) -> str:
+        """Why a member is lost."""
         return f"{self.members.member(handle)} is lost: {self._losses[handle].reason.value}"
 
 
 def _key(members: Membership, handle: str) -> str:
     return f"mrc/reconfigure/{members.uuid}/{handle}"
+
+
+def _formed_key(handle: str) -> str:
+    """Where a member leaves word of the last generation that it has formed."""
+    return f"mrc/reconfigure/formed/{handle}"
 
 
 def _check_call(members: Membership, handle: str, call: Any) -> None:

@@ -27,11 +27,11 @@ _FORK = multiprocessing.get_context("fork")
 
 
 class Child:
-    """A process that `serve` is, which talks over `orders`; it ends with this one."""
+    """A process that `serve` is, which talks over `orders` and prints to `log`; it ends with this one."""
 
-    def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, log: Path, serve: Callable[..., None], *arguments: Any) -> None:
         self.orders, theirs = _FORK.Pipe()
-        self.process = _FORK.Process(target=_run, args=(serve, theirs, *arguments), daemon=True)
+        self.process = _FORK.Process(target=_run, args=(log, serve, theirs, *arguments), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -61,10 +61,10 @@ class RunFabric:
     """`count` NICs with sockets in `folder`, and a store; ranks start with :meth:`start`."""
 
     def __init__(self, folder: Path, world: int, count: int, seed: int) -> None:
-        self._folder, self._world = folder, world
-        self.nics = Child(wires.serve, folder, count, seed)
+        self._folder, self._world, self.log = folder, world, folder / "log"
+        self.nics = Child(self.log, wires.serve, folder, count, seed)
         assert self.nics.answer() == "ready"
-        self.store = Child(_serve_store)
+        self.store = Child(self.log, _serve_store)
         self._port: int = self.store.answer()
         self.ranks: list[Child] = []
         self.handles: list[str] = []
@@ -73,7 +73,7 @@ class RunFabric:
         """Another process, on the next NIC; returns its number."""
         number = len(self.ranks)
         nic = self._folder / f"h{number + 1}.sock"
-        self.ranks.append(Child(rank.serve, nic, self._port, number, self._world))
+        self.ranks.append(Child(self.log, rank.serve, nic, self._port, number, self._world))
         return number
 
     def meet(self) -> None:
@@ -104,7 +104,10 @@ class RunFabric:
                 child.end()
 
 
-def _run(serve: Callable[..., None], orders: Connection, *arguments: Any) -> None:
+def _run(log: Path, serve: Callable[..., None], orders: Connection, *arguments: Any) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner ends all
     serve(orders, *arguments)

@@ -65,7 +65,7 @@ class RankProcess:
 
     def __init__(self, orders: Connection, nic: Path, port: int, number: int, world: int) -> None:
         self._orders = orders
-        self._sending = threading.Lock()
+        self._reporting = threading.Lock()
         self._blow: Blow | None = None
         self._longest = 0.0
         os.environ[AGENT] = str(nic)
@@ -89,15 +89,18 @@ class RankProcess:
         self._send(Ending(True))
 
     def _send(self, message: Any) -> None:
-        with self._sending:
+        """Report how an order has ended; its blow comes no more."""
+        with self._reporting:
+            self._blow = None
             self._orders.send(message)
 
     async def _at_stage(self, stage: Stage) -> None:
-        blow = self._blow
-        if blow is not None and blow.stage is stage:
-            self._blow = None
-            self._send(REACHED)
-            os.kill(os.getpid(), signal.SIGKILL if blow.fault is Fault.KILL else signal.SIGSTOP)
+        with self._reporting:
+            blow = self._blow
+            if blow is not None and blow.stage is stage:
+                self._blow = None
+                self._orders.send(REACHED)
+                os.kill(os.getpid(), signal.SIGKILL if blow.fault is Fault.KILL else signal.SIGSTOP)
 
     def _carry_out(self, order: Order) -> Ending:
         self._longest, self._blow = 0.0, order.blow
@@ -117,8 +120,6 @@ class RankProcess:
             return Ending(False, str(error), self._longest)
         except Exception as error:
             return Ending(False, f"{type(error).__name__}: {error}", self._longest, wrong=True)
-        finally:
-            self._blow = None
         return Ending(True, longest_s=self._longest)
 
     def _add(self, number: int) -> None:

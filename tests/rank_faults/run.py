@@ -19,6 +19,7 @@ from tests.rank_faults.scenario import LONG_S, YEAR_S, Round, Scenario
 from tests.waiting import until
 
 _PATIENCE_S = 60.0  # of what nothing disturbs
+_LOG_END = 2000  # characters of what processes have printed
 _PAIRS = 5  # queue pairs to each other rank: one for heartbeats, two each for collectives and messages
 
 
@@ -125,6 +126,8 @@ def play(scenario: Scenario, say: Callable[[str], object]) -> tuple[list[str], f
         run = Run(scenario, fabric, say)
         try:
             run.play()
-        except (AssertionError, EOFError) as error:
+        except (AssertionError, EOFError, BrokenPipeError, ConnectionResetError) as error:
             run.wrong.append(f"{type(error).__name__}: {error}")
+        if run.wrong:
+            say(fabric.log.read_text(errors="replace")[-_LOG_END:])
         return run.wrong, run.longest_s

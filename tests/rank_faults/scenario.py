@@ -130,9 +130,13 @@ def draw_scenario(seed: int) -> Scenario:
     members = draw.sample(range(world), world)
     timeout = _timeout(draw)
     forms = draw.random() < 0.6
-    blows = tuple(_blow(draw, members, timeout, forms=forms) for _ in range(draw.choice((1, 1, 1, 2, 2, 0))))
+    blows = [_blow(draw, members, timeout, forms=forms) for _ in range(draw.choice((1, 1, 1, 2, 2, 0)))]
+    if len({blow.victim for blow in blows if blow.fault in OF_PROCESSES}) < sum(
+        blow.fault in OF_PROCESSES for blow in blows
+    ):
+        del blows[1:]  # a process gets one signal
     callers = _callers(draw, members, timeout, blows) if forms else tuple(members)
-    return Scenario(seed, world, Round(forms, tuple(members), callers, timeout, draw.randrange(1, 5), blows))
+    return Scenario(seed, world, Round(forms, tuple(members), callers, timeout, draw.randrange(1, 5), tuple(blows)))
 
 
 def _timeout(draw: random.Random) -> float | None:

@@ -20,7 +20,7 @@ from mrc_lab.torch.options import ReconfigureOptions
 from mrc_lab.torch.reconfiguration import Membership, new_handle
 from mrc_lab.torch.stages import Stage
 from mrc_lab.workloads.liveness import monitor
-from tests.mrc_lab.torch.processes import Processes
+from tests.mrc_lab.torch.processes import Process, Processes
 from tests.mrc_lab.torch.ranks import Ranks
 from tests.seeds import SEED
 from tests.waiting import until
@@ -146,12 +146,12 @@ def test_nothing_of_the_old_group_is_left_on_the_nics() -> None:
         assert [len(new) for new in after] == [1 + 2 + 2] * 2, "heartbeats, collectives, messages: of one peer"
 
 
+async def unheard(*_: Any) -> None:
+    """A goodbye that is lost on its way, as when a plane is dark."""
+
+
 def test_a_member_that_has_closed_the_old_group_is_not_lost_if_its_goodbye_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has formed the new one before; a plane may be dark."""
-
-    async def unheard(*_: Any) -> None:
-        pass
-
+    """It has formed the new one before."""
     with Processes(3, timeout_s=NEVER_S) as processes:
         a, b, c = processes.all
         processes.form([a, b, c])
@@ -166,6 +166,44 @@ def test_a_member_that_has_closed_the_old_group_is_not_lost_if_its_goodbye_is(mo
         processes.release(a)
         assert works[1].wait()
         processes.check([c, a, b])
+
+
+def test_a_rank_that_returns_waits_for_members_whose_goodbye_it_has_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have gone on without it; to its NIC it looks as if they had ended. One that has is still noticed."""
+    with Processes(4, timeout_s=NEVER_S) as processes:
+        a, b, c, d = processes.all
+        processes.form([a, b, c, d])
+        processes.kill(d)
+        until(lambda: a.group.lost and b.group.lost and c.group.lost, "the loss")
+        with monkeypatch.context() as patch:
+            patch.setattr(monitor.PeerMonitor, "say_goodbye", unheard)
+            processes.form([a, b])
+            until(lambda: {loss.rank for loss in c.group.lost} == {0, 1, 3}, "the old group to be seen gone")
+        looked = CountingStore(c)
+        options = ReconfigureOptions(1, [each.handle for each in (a, b, c)])
+        works = [c.group.reconfigure(options)]
+        until(lambda: looked.checks > 8, "it to look for them")
+        assert not works[0].is_completed()
+        works += [each.group.reconfigure(options) for each in (a, b)]
+        assert all(work.wait() for work in works)
+        processes.check([a, b, c])
+
+
+class CountingStore:
+    """In place of a process's store: counts how often it looks for keys."""
+
+    def __init__(self, process: Process) -> None:
+        store = process.group._reconfiguration._store
+        self.checks = 0
+        self._inner = store._store
+        store._store = self
+
+    def check(self, keys: list[str]) -> Any:
+        self.checks += 1
+        return self._inner.check(keys)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def test_an_excluded_rank_learns_that_the_others_have_left() -> None:
