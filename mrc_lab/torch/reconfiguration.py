@@ -14,10 +14,11 @@ group has others, so that no packet of the old one, however late, can reach it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +119,8 @@ class Reconfiguration:
 
     async def _new_or_none(self, old: GroupLinks, members: Membership, timeout_s: float) -> GroupLinks:
         former = self._members.handles if self._members is not None else ()
-        forming = _Forming(members, former, {former[loss.rank]: loss for loss in old.lost if former})
+        losses = {former[loss.rank]: loss for loss in old.lost if former}
+        forming = _Forming(members, former, losses, self._has_ended)
         task = self._forming = asyncio.ensure_future(self._form(old, forming))
         try:
             links = await asyncio.wait_for(task, timeout_s)
@@ -185,46 +187,66 @@ class Reconfiguration:
     async def _check_absent(self, forming: _Forming, waited_s: float) -> None:
         """TransferError if a member is absent and will not come."""
         for handle, loss in forming.missed():
-            ended = loss.reason is LossReason.GONE and not await self._has_moved_on(handle)
-            if ended or waited_s >= RETURN_S:
+            if waited_s >= RETURN_S or await self._has_ended(handle, loss):
                 raise TransferError(forming.words(handle))
 
-    async def _has_moved_on(self, handle: str) -> bool:
-        """Whether a member has formed another group after the last one it had in common with this rank.
+    async def _has_ended(self, handle: str, loss: PeerLost) -> bool:
+        """Whether the process of a member that is lost has ended, as far as its NIC and the store know.
 
-        Then its old queue pairs are gone, too, and its goodbye may not have come, as when links were down.
+        If it has formed another group after the last one that it had in common with this rank, its old queue pairs are
+        gone, too, and its goodbye may not have come, as when links were down.
         """
-        if self._members is None or not await self._store.check([_formed_key(handle)]):
+        if loss.reason is not LossReason.GONE or self._members is None:
             return False
+        if not await self._store.check([_formed_key(handle)]):
+            return True
         (uuid,) = await self._store.get([_formed_key(handle)])
-        return bool(strict_json.loads(uuid) != self._members.uuid)
+        return bool(strict_json.loads(uuid) == self._members.uuid)
 
 
 class _Forming:
     """A generation that is being formed: who has not called yet, and which members the old group's NICs miss.
 
-    `former` are the handles of the old group in rank order, `losses` those of its losses that are known already.
+    `former` are the handles of the old group in rank order, `losses` those of its losses that are known already, and
+    `has_ended` says whether a lost member's process has.
     """
 
-    def __init__(self, members: Membership, former: Sequence[str], losses: dict[str, PeerLost]) -> None:
+    def __init__(
+        self,
+        members: Membership,
+        former: Sequence[str],
+        losses: dict[str, PeerLost],
+        has_ended: Callable[[str, PeerLost], Awaitable[bool]],
+    ) -> None:
         self.members = members
         self._former = former
         self.absent = [handle for handle in members.handles if handle != members.own]
         self.links: GroupLinks | None = None
         self._losses = losses
+        self._has_ended = has_ended
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def old_peer(self, event: PeerEvent) -> None:
-        """Something has happened to a rank of the old group, meanwhile.
-
-        Once the new group watches its members itself, one whose old queue pairs are gone may have formed it and closed
-        the old one: its goodbye may come late, or never if a plane is dark.
-        """
-        if not isinstance(event, PeerLost) or (self.links is not None and self.links.watched):
+        """Something has happened to a rank of the old group, meanwhile."""
+        if not isinstance(event, PeerLost):
             return
         handle = self._former[event.rank]
         self._losses[handle] = event
         if self.links is not None and handle in self.members.handles:
-            self.links.give_up(self.words(handle))
+            task = asyncio.ensure_future(self._end_by(self.links, handle, event))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _end_by(self, links: GroupLinks, handle: str, loss: PeerLost) -> None:
+        """The new group is given up for the loss of a member.
+
+        Unless it watches its members itself by now: then one whose old queue pairs are gone may have formed the new
+        group and closed the old one, and its goodbye may come late, or never if a plane is dark.
+        """
+        with contextlib.suppress(RuntimeError):  # without the store the group ends by that
+            unreachable = loss.reason is not LossReason.GONE or await self._has_ended(handle, loss)
+            if unreachable and not links.watched:
+                links.give_up(self.words(handle))
 
     def missed(self) -> list[tuple[str, PeerLost]]:
         """The absent members that are lost, as far as the old group's NICs know."""
