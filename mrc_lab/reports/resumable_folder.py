@@ -46,13 +46,21 @@ def claimed(path: Path, claim: FolderClaim) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path / claim.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise _no_place(path, error) from None
     try:
         _lock(path, claim, descriptor)
         _check(path, claim, descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def unwritable(place: Path, error: OSError) -> ExperimentError:
+    """What to raise when a result cannot be stored in a claimed folder."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return ExperimentError(
+        f"{place} cannot be written: {why}", "Fix that; repeating the command runs only what is missing."
+    )
 
 
 def _lock(path: Path, claim: FolderClaim, descriptor: int) -> None:
@@ -78,7 +86,7 @@ def _check(path: Path, claim: FolderClaim, descriptor: int) -> None:
         if not text:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)  # half a claim would refuse the call that repeats this one
-        raise _unwritable(path / claim.name, error) from None
+        raise _no_place(path / claim.name, error) from None
     try:
         there = strict_json.loads(text.decode())
     except ValueError:
@@ -92,5 +100,5 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _unwritable(path: Path, error: OSError) -> ExperimentError:
+def _no_place(path: Path, error: OSError) -> ExperimentError:
     return ExperimentError(f"{path} cannot be written: {error.strerror}", "Choose another --output.")

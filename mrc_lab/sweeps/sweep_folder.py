@@ -13,15 +13,13 @@ Values and seeds may be added by a later call; another file or another key makes
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mrc_common import named_files, strict_json
-from mrc_lab.errors import ExperimentError
 from mrc_lab.reports.result_folder import write_json
-from mrc_lab.reports.resumable_folder import FolderClaim, claimed
+from mrc_lab.reports.resumable_folder import FolderClaim, claimed, unwritable
 from mrc_lab.sweeps.grid import Grid
 from mrc_lab.sweeps.points import Point, points_of, write_points
 from mrc_lab.sweeps.table import write_table
@@ -56,7 +54,7 @@ class SweepFolder:
         try:
             write_points(self.path, points)
         except OSError as error:
-            raise _unwritable(Path(error.filename or self.path), error) from None
+            raise unwritable(Path(error.filename or self.path), error) from None
         return points
 
     def _write(self, place: Path, write: Callable[[Path], object]) -> None:
@@ -67,14 +65,7 @@ class SweepFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)
-            raise _unwritable(place, error) from None
-
-
-def _unwritable(place: Path, error: OSError) -> ExperimentError:
-    why = os.strerror(error.errno) if error.errno else str(error)
-    return ExperimentError(
-        f"{place} cannot be written: {why}", "Fix that; repeating the command runs only what is missing."
-    )
+            raise unwritable(place, error) from None
 
 
 @contextlib.contextmanager

@@ -7,8 +7,10 @@ order is that of the ranks, and a number that was not used before.
 
 The old group ends first: its operations fail, and its peers learn how many this rank has done. Then members are called
 over in the store. Who calls with another list is found at once, and so is a member that dies meanwhile, as the old
-group's peers are watched until the new group's are. Only then are the old queue pairs and memory given back: the new
-group has others, so that no packet of the old one, however late, can reach it.
+group's peers are watched until the new group's are. Each member leaves word in the store of the generation that it has
+formed, since one that has moved on and one that has died look alike to a NIC that has not heard the goodbye. Only then
+are the old queue pairs and memory given back: the new group has others, so that no packet of the old one, however late,
+can reach it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 
 from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
-from mrc_lab.reports.resumable_folder import FolderClaim, claimed
+from mrc_lab.reports.resumable_folder import FolderClaim, claimed, unwritable
 from mrc_lab.torch_jobs.train_faults.cases import FaultMatrix
 from mrc_lab.torch_jobs.train_faults.measures import measure
 
@@ -37,9 +37,15 @@ class LabResults:
         return self.path / "logs" / f"{case}.{stack}.log"
 
     def keep(self, record: Mapping[str, Any]) -> None:
-        """Store a record; OSError when it cannot be."""
-        text = strict_json.dumps(record, indent=1) + "\n"
-        write_text(self.path / "runs" / f"{record['case']}.{record['stack']}.json", text)
+        """Store a record; ExperimentError when it cannot be."""
+        self.write(f"runs/{record['case']}.{record['stack']}.json", strict_json.dumps(record, indent=1) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder; ExperimentError when it cannot be, as on a full disk."""
+        try:
+            write_text(self.path / name, text)
+        except OSError as error:
+            raise unwritable(self.path / name, error) from None
 
     def done(self, matrix: FaultMatrix) -> Runs:
         """The records of a matrix that are there; one that is damaged is not."""
