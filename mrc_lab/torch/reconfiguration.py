@@ -20,7 +20,7 @@ import contextlib
 import hashlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,7 +166,7 @@ class Reconfiguration:
             await links.joined()
         except BaseException:
             links.give_up("it could not join", FailureKind.OWN)  # as the others shall not wait for this rank
-            await links.close(orderly=False)
+            await _in_full(links.close(orderly=False))
             raise
         return links
 
@@ -234,6 +234,8 @@ class _Forming:
             return
         handle = self._former[event.rank]
         self._losses[handle] = event
+        if event.reporter is not None and event.reason is not LossReason.GONE:
+            return  # the reporter may have been cut off itself, and its report come late: who has called will connect
         if self.links is not None and handle in self.members.handles:
             task = asyncio.ensure_future(self._end_by(self.links, handle, event))
             self._tasks.add(task)
@@ -264,6 +266,16 @@ class _Forming:
     def words(self, handle: str) -> str:
         """Why a member is lost."""
         return f"{self.members.member(handle)} is lost: {self._losses[handle].reason.value}"
+
+
+async def _in_full(closing: Coroutine[Any, Any, None]) -> None:
+    """Wait for `closing`, which goes on to its end if this is cancelled meanwhile, as by a timeout."""
+    task = asyncio.ensure_future(closing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 def _key(members: Membership, handle: str) -> str:

@@ -177,6 +177,7 @@ class PeerMonitor:
         silent = self._detector.silent()
         if silent and self._isolated():
             self._lose(PeerLost(self.rank, self.host, LossReason.ISOLATED, max(map(self._detector.silence, silent))))
+            self._detector.excuse()  # once there are links again, peers have as long to answer as ever
             return
         for rank in silent:
             self._lose(self._loss(rank, LossReason.SILENT))

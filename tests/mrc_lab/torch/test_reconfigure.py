@@ -133,17 +133,36 @@ def test_nothing_of_the_old_group_is_left_on_the_nics() -> None:
         a, b, c = processes.all
         processes.form([a, b, c])
 
-        def pairs() -> list[set[int]]:
-            return [
-                {pair.qpn for domain in each.device.domains for pair in domain.pairs if not pair.closed}
-                for each in (a, b)
-            ]
-
-        before = pairs()
+        before = [open_pairs(each) for each in (a, b)]
         processes.form([a, b])
-        after = pairs()
+        after = [open_pairs(each) for each in (a, b)]
         assert all(not old & new for old, new in zip(before, after, strict=True))
         assert [len(new) for new in after] == [1 + 2 + 2] * 2, "heartbeats, collectives, messages: of one peer"
+
+
+def open_pairs(process: Process) -> set[int]:
+    return {pair.qpn for domain in process.device.domains for pair in domain.pairs if not pair.closed}
+
+
+def test_a_failed_group_is_given_back_in_full_if_that_is_cancelled() -> None:
+    """As by the timeout, after another member has given up."""
+    with Processes(3, timeout_s=NEVER_S) as processes:
+        a, b, c = processes.all
+        processes.form([a, b, c])
+        c.at, a.at = (Stage.COLLECTIVES_CARDS, "stop"), (Stage.LEAVE, "hold")
+        works = processes.reconfigure([a, b, c])
+        until(lambda: c.reached, "the stage")
+        c.group.abort()
+        until(lambda: a.reached, "the group to be given back")
+        a.at = c.at = None
+        aborting = threading.Thread(target=a.group.abort)
+        aborting.start()
+        until(lambda: a.group._reconfiguration._forming is None, "the second reason to end")
+        processes.release(a)
+        aborting.join()
+        assert all(map(ended_badly, works))
+        assert open_pairs(a) == set()
+        processes.form([a, b, c])
 
 
 async def unheard(*_: Any) -> None:
