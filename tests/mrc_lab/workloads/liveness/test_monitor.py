@@ -129,7 +129,7 @@ def test_a_host_whose_links_come_back_calls_nobody_else_lost() -> None:
     async def scenario(group: Group) -> None:
         faults = [group.world.faults.port_down("h2", plane) for plane in range(2)]
         group.isolated.add(1)
-        await after(2 * SETTINGS.timeout)
+        await after(3 * SETTINGS.timeout - SETTINGS.interval)
         for fault in faults:
             group.world.faults.clear(fault)
         group.isolated.clear()
