@@ -35,7 +35,6 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
     """
     from dataclasses import asdict
 
-    from mrc_common.written_files import write_text
     from mrc_lab.errors import ExperimentError
     from mrc_lab.sweeps.version import digest
     from mrc_lab.torch_jobs.demo_run import GPT
@@ -75,8 +74,8 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
                     (row,) = rows_of(matrix.only((case.name, stack.name)), done)
                     click.echo(f"{case.name}, {stack.name}: {outcome(row.runs[stack.name])}", err=True)
         rows = rows_of(matrix, done)
-        write_text(results.path / f"{NAME}.md", markdown(matrix, rows, done))
-        write_text(results.path / f"{NAME}.csv", tidy(rows))
+        results.write(f"{NAME}.md", markdown(matrix, rows, done))
+        results.write(f"{NAME}.csv", tidy(rows))
     click.echo(headline(rows))
     click.echo(f"table: {results.path / NAME}.md, {results.path / NAME}.csv")
     return 0
