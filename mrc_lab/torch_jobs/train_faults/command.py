@@ -48,6 +48,8 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
     matrix = load().only(only)
     if listed:
         click.echo(f"stacks: {', '.join(stack.name for stack in matrix.stacks)}")
+        if beside := [stack.name for stack in load().stacks if stack.beside and stack not in matrix.stacks]:
+            click.echo(f"stacks that run only if they are named: {', '.join(beside)}")
         for case in matrix.cases:
             click.echo(f"{case.name}: {case.title}")
         return 0

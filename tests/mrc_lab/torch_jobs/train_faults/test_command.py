@@ -37,7 +37,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 def test_the_list_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train-faults", "--list", "--only", "rank-killed"]) == 0
-    assert capsys.readouterr().out == "stacks: gloo, rc, mrc\nrank-killed: a rank is killed\n"
+    assert capsys.readouterr().out == (
+        "stacks: gloo, rc, mrc\nstacks that run only if they are named: mrc-3s\nrank-killed: a rank is killed\n"
+    )
 
 
 def test_runs_are_done_once_and_a_repeated_command_runs_what_is_missing(
