@@ -96,6 +96,20 @@ def test_an_end_that_keeps_to_a_plane_works_with_one_that_does_not() -> None:
     assert planes_used(world, two, one) == {0, 1}
 
 
+def test_probes_are_answered_on_the_planes_of_who_answers_wherever_they_arrive() -> None:
+    world = World(planes=2, uplinks=4)
+    one, two = connect(world, attributes=QpAttributes(timeout=10), far_attributes=QpAttributes(planes=SECOND))
+    world.faults.dead_planes = {1}  # so that answers are lost, and probes are sent on both planes
+    world.record = True
+    one.write(two, 4096)
+    world.run(1 * MS)
+    assert planes_used(world, one, two) == {0, 1}
+    assert planes_used(world, two, one) == {1}
+    world.faults.dead_planes = set()
+    assert world.run(until=one.idle)
+    assert one.done[0].status is CompletionStatus.SUCCESS
+
+
 def test_congestion_windows_are_shared_within_the_same_planes() -> None:
     world = World(planes=2, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=200_000))
     ends = [connect(world, attributes=QpAttributes(planes=planes))[0] for planes in (1, 1, 2, ALL_PLANES)]
