@@ -6,8 +6,10 @@
 * When nothing but some of the paths failed, and in each plane most were left, no packet waits for the ACK timeout.
 * Then, too, a queue pair that is alone and has work goes on: it is through after twice the time that its bytes take on
   what is left, and some round trips.
-* Where nothing is wrong but that NICs take nothing for some queue pairs, those beside them go on: what they send waits
-  for the first timeouts of the silent ones at most, not for later ones, which are longer.
+* Where nothing is wrong but cuts, and that NICs take nothing for some queue pairs, those beside them go on that have a
+  plane without any cut in each direction: what they send waits for the first timeouts of the silent ones at most, not
+  for later ones, which are longer. It waits for none if all that shares their window is without cuts and not silent:
+  those who keep to other planes share none.
 * When every fault is over, what is under way completes within twice the time that trouble lasted, some ACK timeouts and
   the time that the bytes take, on the lines and through a fixed window, which lets pass no more than itself in a round
   trip: a timer that has grown with the trouble may not outlast it by much.
@@ -26,6 +28,7 @@ from tests.swarm.applications import Applications
 from tests.swarm.denylists import Denied
 from tests.swarm.life_attributes import longest_timeout
 from tests.swarm.oracle import (
+    has_whole_planes,
     longest_impairment,
     longest_separation,
     most_hit,
@@ -45,7 +48,7 @@ from topologies.faults.power_off import PowerOff
 _CUTS: Final = (LinkDown, PortDown, PowerOff, Blackhole, Denied, ControllerDown)
 _MOST: Final = 0.7  # of the paths of each plane
 _TRIPS: Final = 12  # that it may take in any case
-_TIMEOUTS: Final = 20  # that may pass after all trouble before something completes
+_TIMEOUTS: Final = 20  # that may pass, after all trouble or for those who are silent, before something completes
 _AT_LEAST: Final = 200_000  # ns that it may take in any case
 _HEADERS: Final = 256  # bytes, at most, that a packet takes of a window beside its payload
 
@@ -176,28 +179,45 @@ class Verdicts:
                     break
 
     def starvation(self, applications: Applications) -> None:
-        """Nothing but silent queue pairs: others wait for their first timeouts at most."""
+        """Nothing but cuts and silent queue pairs: others wait for their first timeouts at most, or for none."""
         scenario = self._scenario
-        if not all(isinstance(planned.fault, Mute | ControllerDown) for planned in scenario.faults):
+        if not all(isinstance(planned.fault, (Mute, *_CUTS)) for planned in scenario.faults):
             return
-        for end, _ in applications.ends:
-            if end.baseline or silences(scenario.faults, end.number):
+        for end, other in applications.ends:
+            masks = end.planes, other.planes
+            whole = has_whole_planes(scenario.fabric, scenario.faults, end.nic, other.nic, masks)
+            if end.baseline or not whole or silences(scenario.faults, end.number):
                 continue
+            allowed = self._allowed(end, 0 if self._apart(applications, end, other) else _TIMEOUTS)
             for posted in end.writes:
-                late = posted.done_at - (max(other.posted_at for other in end.writes) + self._allowed(end))
+                late = posted.done_at - (max(other.posted_at for other in end.writes) + allowed)
                 if late > 0:
                     self._report(
                         f"write {posted.number} from {end.nic} completed {late} ns too late, though only other queue"
-                        " pairs were silent"
+                        " pairs were silent, or only other planes were cut"
                     )
                     break
 
-    def _allowed(self, end: QueuePairEnd) -> int:
+    def _apart(self, applications: Applications, end: QueuePairEnd, other: QueuePairEnd) -> bool:
+        """Whether nothing befalls any queue pair that may share the window of `end`, and no packet is lost either."""
+        scenario = self._scenario
+        mates = [
+            (near, far)
+            for near, far in applications.ends
+            if (near.nic, far.nic, near.planes) == (end.nic, other.nic, end.planes)
+        ]
+        return scenario.fabric.queues.trimming and not any(
+            silences(scenario.faults, near.number)
+            or most_hit(scenario.fabric, scenario.faults, near.nic, far.nic, (near.planes, far.planes))
+            for near, far in mates
+        )
+
+    def _allowed(self, end: QueuePairEnd, timeouts: int = _TIMEOUTS) -> int:
         """What all writes of an end may take where nothing is wrong, with a few ACK timeouts."""
         scenario = self._scenario
         rate = min(link.rate_bps for link in scenario.fabric.links)
         transfer = 4 * 8_000_000_000 * sum(write.length for write in scenario.writes) // rate + _AT_LEAST
-        return transfer + _TIMEOUTS * (1024 << longest_timeout(end.pair)) + _window_trips(end) * scenario.fit.round_trip
+        return transfer + timeouts * (1024 << longest_timeout(end.pair)) + _window_trips(end) * scenario.fit.round_trip
 
 
 def _window_trips(end: QueuePairEnd) -> int:

@@ -7,9 +7,9 @@ slow or corrupting is not gone, unless hardly anything gets through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 from mrc_host.verbs_types import ALL_PLANES
@@ -214,15 +214,23 @@ def untouched_share(
     fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, masks: Masks = EVERY_PLANE
 ) -> float:
     """The share of paths that no fault ever hit, in the plane and direction where it is smallest; `masks` as above."""
-    return min((sum(whole) / len(whole) for whole in _untouched(fabric, tuple(faults), a, b, masks)), default=1.0)
+    planes = chain(*_untouched(fabric, tuple(faults), a, b, masks))
+    return min((sum(whole) / len(whole) for whole in planes), default=1.0)
 
 
 def most_hit(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, masks: Masks = EVERY_PLANE) -> int:
     """How many paths some fault ever hit, in the plane and direction where these are most; `masks` as above."""
-    return max((whole.count(False) for whole in _untouched(fabric, tuple(faults), a, b, masks)), default=0)
+    return max((whole.count(False) for whole in chain(*_untouched(fabric, tuple(faults), a, b, masks))), default=0)
 
 
-def _untouched(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str, masks: Masks) -> Iterator[list[bool]]:
+def has_whole_planes(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, masks: Masks) -> bool:
+    """Whether each direction has a plane of which no fault ever hit a path; `masks` as above."""
+    return all(any(all(whole) for whole in planes) for planes in _untouched(fabric, tuple(faults), a, b, masks))
+
+
+def _untouched(
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str, masks: Masks
+) -> Iterator[Collection[list[bool]]]:
     """By direction and plane: of each path, whether no fault ever hit it."""
     hit = {end for planned in faults for end, _ in channels(fabric, planned)}
     for source, target, mask in ((a, b, masks[0]), (b, a, masks[1])):
@@ -231,7 +239,7 @@ def _untouched(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str
         for ev, ends in paths(fabric, source, target, mask):
             whole = hit.isdisjoint(ends) and (source, target, ev) not in denied
             by_plane.setdefault(ends[0].port, []).append(whole)
-        yield from by_plane.values()
+        yield by_plane.values()
 
 
 def shared_planes(fabric: Fabric, source: str, target: str, mask: int = ALL_PLANES) -> list[int]:

@@ -17,9 +17,10 @@ _SHARE = 0.15  # of the plans
 
 
 def with_masks(plan: Scenario) -> Scenario:
-    """The plan, and for some seeds queue pairs that keep to some planes; a contest has shares of all planes."""
+    """The plan, for some seeds with queue pairs that keep to some planes, unless it studies shares or masks."""
     rng, planes = generator(plan.seed, "plane masks"), plan.fabric.planes
-    if rng.random() >= _SHARE or planes < 2 or plan.contest:
+    masked = any(pair.planes != EVERY_PLANE for pair in plan.pairs)
+    if rng.random() >= _SHARE or planes < 2 or plan.contest or masked:
         return plan
     return replace(plan, pairs=tuple(_masked(rng, planes, pair) for pair in plan.pairs))
 
@@ -29,7 +30,7 @@ def _masked(rng: random.Random, planes: int, pair: PlannedPair) -> PlannedPair:
 
 
 def _masks(rng: random.Random, planes: int) -> Masks:
-    """Mostly the same planes at both ends, fewer than all; else overlapping ones, or all at one end; rarely disjoint."""
+    """Mostly the same planes at both ends, fewer than all; also overlapping ones, all at one end, or disjoint ones."""
     drawn, some = rng.random(), _subset(rng, range(planes))
     if drawn < 0.6:
         return some, some
