@@ -5,8 +5,8 @@ it arrived: so one that is sent on all planes is answered on all. The transport 
 each of them, however many probes arrive at once, since answers may get through on one plane only. A plane that carries
 probes may still lose all answers, and nobody may have heard that a port is up again. So when the peer probes although
 nothing new has arrived since its last probe, both are sent once more, as for data; less often after a while, since the
-peer may just wait for room in a completion queue here. A probe on a plane where this end does not send (its `planes`) is
-answered as data is.
+peer may just wait for room in a completion queue here. A probe on a plane where this end does not send is answered as
+data is.
 """
 
 from __future__ import annotations
