@@ -48,7 +48,7 @@ from topologies.faults.power_off import PowerOff
 _CUTS: Final = (LinkDown, PortDown, PowerOff, Blackhole, Denied, ControllerDown)
 _MOST: Final = 0.7  # of the paths of each plane
 _TRIPS: Final = 12  # that it may take in any case
-_TIMEOUTS: Final = 20  # that may pass, after all trouble or for those who are silent, before something completes
+_TIMEOUTS: Final = 20  # that may pass, after all trouble or beside silent queue pairs, before something completes
 _AT_LEAST: Final = 200_000  # ns that it may take in any case
 _HEADERS: Final = 256  # bytes, at most, that a packet takes of a window beside its payload
 
