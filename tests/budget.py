@@ -40,6 +40,7 @@ BUDGET_MIN: Final = {
     "p4compiler": (0.5, 0.8),
     "p4runtime_shim": (1.2, 1.6),
     "p4src": (0.1, 0),
+    "rank_faults": (0, 1),
     "scale_comparison": (0.05, 0.6),
     "scripts": (0, 2.4),
     "simulation": (1.1, 0.6),

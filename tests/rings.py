@@ -52,6 +52,7 @@ SECOND: Final = (
     "mrc_lab/torch",
     "mrc_lab/torch_jobs/test_installation.py",
     "mrc_lab/torch_jobs/train_faults/test_reference.py",
+    "rank_faults",
     # Wireshark
     "integration/test_captures.py",
     "mrc_host/captures/test_agreement.py",

@@ -8,7 +8,8 @@
 All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
 faults in simulation; options that are not listed here are its own (``python -m tests.swarm --help``).
 *Congestion* (``tests/congestion``) runs random path lengths and incasts in simulation, for a given time. *Scale*
-(``tests/scale_comparison``) compares the scale backend with packets, for a given time. The
+(``tests/scale_comparison``) compares the scale backend with packets, for a given time. *Ranks*
+(``tests/rank_faults``, which needs PyTorch) has groups of ranks recover from random faults, for a given time. The
 *fuzzers* (``tests/fuzz/fuzz_*.py``, whose first lines say what each attacks) run for a given time. Tests that draw
 from a fixed *seed* run with others (``tests/seeds.py``). The *property tests* run with 20,000 examples each
 (hypothesis profile ``soak``), chosen at random; they print the seed that repeats them. A summary ends the output:
@@ -31,7 +32,7 @@ from mrc_common import children
 
 ROOT = Path(__file__).resolve().parent.parent
 FUZZERS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "tests/fuzz").glob("fuzz_*.py"))
-PARTS = ("swarm", "congestion", "scale", *FUZZERS, "seeds", "properties")
+PARTS = ("swarm", "congestion", "scale", "ranks", *FUZZERS, "seeds", "properties")
 FUZZ = "fuzz"  # all fuzzers
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -50,6 +51,11 @@ def congestion(seconds: float) -> list[str]:
 def scale(seconds: float) -> list[str]:
     """The command that compares the scale backend with packets in random scenarios."""
     return [*children.python("tests.scale_comparison", "--seconds", f"{seconds:g}")]
+
+
+def ranks(seconds: float) -> list[str]:
+    """The command that has groups of ranks recover from random faults."""
+    return [*children.python("tests.rank_faults", "--seconds", f"{seconds:g}")]
 
 
 def fuzzer(name: str, seconds: float) -> list[str]:
@@ -144,7 +150,7 @@ def main(only: str | None, seconds: float, jobs: int, seed: int | None, options:
             raise click.UsageError(f"--seed is one of the swarm; it does not go with --only {only}.")
         only, options = "swarm", ("--seed", str(seed), *options)
     commands = {"swarm": swarm(("--seconds", f"{seconds:g}", *options), jobs)}
-    commands |= {"congestion": congestion(seconds), "scale": scale(seconds)}
+    commands |= {"congestion": congestion(seconds), "scale": scale(seconds), "ranks": ranks(seconds)}
     commands |= {name: fuzzer(name, seconds) for name in FUZZERS}
     commands |= {"seeds": seeds(seconds), "properties": properties(jobs)}
     chosen = {None: commands.keys(), FUZZ: FUZZERS}.get(only, {only})

@@ -57,7 +57,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner):
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         peer, policy = self.connected_peer(), self._policy
-        self._answer = AnswerPort()
+        self._answer = AnswerPort(self.attributes.planes)
         self._answers = answers = policy.answers(self.nic, peer)
         self.responder = Responder(
             self, self.connection(), answers, peer.address, len(peer.paths.members), first_psn,

@@ -7,23 +7,19 @@
     intervals.csv     their means with 95 % intervals; a row for each point and metric
     plots/            a plot of each, where one key varies or two
 
-Values and seeds may be added by a later call; another file or another key makes it another sweep. While somebody fills
-the folder, the lock on ``sweep.json`` keeps others out; the kernel drops it with the process.
+Values and seeds may be added by a later call; another file or another key makes it another sweep.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mrc_common import named_files, strict_json
-from mrc_lab.errors import ExperimentError
 from mrc_lab.reports.result_folder import write_json
+from mrc_lab.reports.resumable_folder import FolderClaim, claimed, unwritable
 from mrc_lab.sweeps.grid import Grid
 from mrc_lab.sweeps.points import Point, points_of, write_points
 from mrc_lab.sweeps.table import write_table
@@ -58,7 +54,7 @@ class SweepFolder:
         try:
             write_points(self.path, points)
         except OSError as error:
-            raise _unwritable(Path(error.filename or self.path), error) from None
+            raise unwritable(Path(error.filename or self.path), error) from None
         return points
 
     def _write(self, place: Path, write: Callable[[Path], object]) -> None:
@@ -69,57 +65,22 @@ class SweepFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)
-            raise _unwritable(place, error) from None
-
-
-def _unwritable(place: Path, error: OSError) -> ExperimentError:
-    why = os.strerror(error.errno) if error.errno else str(error)
-    return ExperimentError(
-        f"{place} cannot be written: {why}", "Fix that; repeating the command runs only what is missing."
-    )
+            raise unwritable(place, error) from None
 
 
 @contextlib.contextmanager
 def opened(path: Path, grid: Grid) -> Iterator[SweepFolder]:
     """The folder of a sweep, made if need be; ExperimentError when it is another's, in use, or cannot be written."""
-    try:
-        (path / "runs").mkdir(parents=True, exist_ok=True)
-        stream = (path / "sweep.json").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise ExperimentError(f"{path} cannot be written: {error.strerror}", "Choose another --output.") from None
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ExperimentError(
-                f"{path} is being filled by another sweep", "Wait for it, or choose another --output."
-            ) from None
-        _claim(path, stream, grid)
+    claim = FolderClaim(
+        "sweep.json",
+        {"format": FORMAT, "files": dict(grid.files), "keys": sorted(grid.keys)},
+        ("runs",),
+        filler="sweep",
+        difference="holds another sweep: its files or keys are not these",
+        remedy="Choose another --output, or remove it.",
+    )
+    with claimed(path, claim):
         yield SweepFolder(path)
-
-
-def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
-    own = {"format": FORMAT, "files": dict(grid.files), "keys": sorted(grid.keys)}
-    stream.seek(0)
-    text = stream.read()
-    if not text:
-        try:
-            left = json.dumps(own, indent=1).encode()
-            while left:  # past the buffer, which would be written again when the file is closed
-                left = left[os.write(stream.fileno(), left) :]
-        except OSError as error:
-            raise ExperimentError(
-                f"{path / 'sweep.json'} cannot be written: {error.strerror}", "Choose another --output."
-            ) from None
-        return
-    try:
-        there = strict_json.loads(text)
-    except ValueError:
-        there = None
-    if there != own:
-        raise ExperimentError(
-            f"{path} holds another sweep: its files or keys are not these", "Choose another --output, or remove it."
-        )
 
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,7 +24,7 @@ def own_timeout(opts: Any) -> timedelta | None:
     return given if given is not None and given > timedelta(0) else None
 
 
-def paired(tensors: list[torch.Tensor]) -> list[tuple[Staged, torch.Tensor]]:
+def paired(tensors: Sequence[torch.Tensor]) -> list[tuple[Staged, torch.Tensor]]:
     """Each tensor, staged and as it is."""
     return list(zip(stage(tensors), tensors, strict=True))
 

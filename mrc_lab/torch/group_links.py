@@ -159,12 +159,19 @@ class GroupLinks:
                 raise
             raise TransferError(self._failure) from None
 
+    @property
+    def watched(self) -> bool:
+        """Whether the peers are watched, so that a lost one is noticed here."""
+        return self._watching.is_set()
+
     async def watching(self, within_s: float) -> None:
         """Wait until the peers are watched, or joining has ended; TransferError if neither is so in time."""
         assert self._joining is not None
         waiting = asyncio.ensure_future(self._watching.wait())
-        await asyncio.wait((self._joining, waiting), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        try:
+            await asyncio.wait((self._joining, waiting), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
         if not (self._watching.is_set() or self._joining.done()):
             raise TransferError(f"a member did not come within {within_s:g} s after it had called")
 

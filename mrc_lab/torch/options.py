@@ -1,9 +1,14 @@
-"""Options of a group: ``init_process_group("mrc", pg_options=GroupOptions(...))``, or the environment."""
+"""Options of a group: ``init_process_group("mrc", pg_options=GroupOptions(...))``, or the environment.
+
+Also those of a call of its method `reconfigure`, which torch has from 2.14 on.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import torch.distributed as dist
 
@@ -49,6 +54,19 @@ class GroupOptions:
                 f"{RETRY_COUNT} is {retries!r}: set it to a number up to {FOR_EVER}, for ever, or leave it out."
             )
         return cls(StreamSettings(qp_type=kind, attributes=QpAttributes(retry_count=int(retries))), _liveness())
+
+
+@dataclass(frozen=True, slots=True)
+class ReconfigureOptions:
+    """For `reconfigure`, which takes torch's value of this name as well.
+
+    `uuid` is a number not used before, `handles` are those of the new members in the order of ranks, the same on all,
+    and `timeout` is how long it may take (None: as the group's operations).
+    """
+
+    uuid: int
+    handles: Sequence[str] | set[str]
+    timeout: timedelta | None = None
 
 
 def _liveness() -> LivenessSettings | None:

@@ -1,8 +1,8 @@
 """The process group that torch.distributed talks to: its calls become operations of our communicator.
 
-A call checks its arguments, posts the operation to the NIC's loop and returns its `MrcWork` at once. The class is a
-subclass of torch's ProcessGroup, which torch 2.13 uses as it is, from Python and from C++ (DistributedDataParallel).
-Tensors are read and written in place wherever they are contiguous (`tensors`).
+A call checks its arguments, posts the operation (`operations`) to the NIC's loop and returns its `MrcWork` at once.
+The class is a subclass of torch's ProcessGroup, which torch uses as it is, from Python and from C++
+(DistributedDataParallel). Tensors are read and written in place wherever they are contiguous (`tensors`).
 """
 
 from __future__ import annotations
@@ -11,25 +11,22 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ErrorType
 
+from mrc_lab.torch import operations
 from mrc_lab.torch.abort_hooks import AbortHooks
-from mrc_lab.torch.arguments import check_count, check_fit, check_types, operator_of, own_timeout, paired, split
+from mrc_lab.torch.arguments import check_count, operator_of, own_timeout
 from mrc_lab.torch.callback_threads import CallbackThreads
-from mrc_lab.torch.gather_in_all import gather_in_all
 from mrc_lab.torch.group_links import Collective, FailureKind, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.monitored_barrier import MonitoredBarrier
 from mrc_lab.torch.reconfiguration import Reconfiguration
-from mrc_lab.torch.tensors import Array, Staged, reduction, stage
+from mrc_lab.torch.tensors import stage
 from mrc_lab.torch.work import MrcWork
-from mrc_lab.workloads.collectives import Communicator
 from mrc_lab.workloads.liveness import PeerLost
 
-_EMPTY = np.empty(0, np.uint8)
 _CPU = torch.device("cpu")
 _ERRORS = {
     FailureKind.TIMEOUT: ErrorType.TIMEOUT,
@@ -72,21 +69,11 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         else:
             links.retire("the group has no members yet: call reconfigure")
 
-    # Reductions
+    # Collectives
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place."""
-        op = operator_of(opts)
-        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in paired(tensors)]
-
-        async def operation(ranks: Communicator) -> None:
-            for staged, how, factor in prepared:
-                if factor is not None:
-                    staged.scale(factor)
-                await ranks.all_reduce(staged.array, None, how)
-                staged.give_back()
-
-        return self._collective("all_reduce", operation, tensors, opts)
+        return self._collective("all_reduce", operations.all_reduce(tensors, operator_of(opts)), tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """As :meth:`allreduce`."""
@@ -94,19 +81,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place on the root alone."""
-        op, root = operator_of(opts), self._root(opts)
-        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in paired(tensors)]
-
-        async def operation(ranks: Communicator) -> None:
-            for staged, how, factor in prepared:
-                used = staged
-                if factor is not None:
-                    used = staged if self._rank == root else staged.apart()
-                    used.scale(factor)
-                await ranks.reduce(used.array, None, how, root)
-                if self._rank == root:
-                    staged.give_back()
-
+        operation = operations.reduce(tensors, operator_of(opts), self._root(opts), self._rank)
         return self._collective("reduce", operation, tensors, opts)
 
     def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> MrcWork:
@@ -117,20 +92,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`reduce_scatter_single`, of several."""
-        op = operator_of(opts)
-        check_fit("reduce_scatter", zip(outputs, inputs, strict=True), received=self._world)
-        hows = [reduction(op, tensor.dtype) for tensor in inputs]
-        sent, received = stage(inputs), stage(outputs)
-
-        async def operation(ranks: Communicator) -> None:
-            for given, output, (how, factor) in zip(sent, received, hows, strict=True):
-                used = given
-                if factor is not None:
-                    used = given.apart()
-                    used.scale(factor)
-                await ranks.reduce_scatter(used.array, output.array, how)
-                output.give_back()
-
+        operation = operations.reduce_scatter(outputs, inputs, operator_of(opts), self._world)
         return self._collective("reduce_scatter", operation, outputs, opts)
 
     def reduce_scatter(
@@ -142,18 +104,9 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         together = torch.cat([part.detach().reshape(-1) for part in parts])
         return self.reduce_scatter_single(output, together, opts)
 
-    # Data that is moved as it is
-
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Copy the tensors of the root to all ranks."""
-        root, staged = self._root(opts), stage(tensors)
-
-        async def operation(ranks: Communicator) -> None:
-            for one in staged:
-                await ranks.broadcast(one.raw, None, root)
-                one.give_back()
-
-        return self._collective("broadcast", operation, tensors, opts)
+        return self._collective("broadcast", operations.broadcast(tensors, self._root(opts)), tensors, opts)
 
     def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> MrcWork:
         """Collect every rank's `given` in `output`, in rank order."""
@@ -163,14 +116,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`all_gather_single`, of several."""
-        check_fit("all_gather", zip(outputs, inputs, strict=True), sent=self._world)
-        sent, received = stage(inputs), stage(outputs)
-
-        async def operation(ranks: Communicator) -> None:
-            for given, output in zip(sent, received, strict=True):
-                await ranks.all_gather(given.raw, output.raw)
-                output.give_back()
-
+        operation = operations.all_gather_single(outputs, inputs, self._world)
         return self._collective("all_gather", operation, outputs, opts)
 
     def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
@@ -181,50 +127,24 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, by_rank: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None, result: Any = None
     ) -> MrcWork:
         """Collect every rank's list of tensors: `by_rank[r]` are those of rank r."""
-        check_count("all_gather", by_rank, self._world)
-        for row in by_rank:
-            check_types("all_gather", zip(row, inputs, strict=True))
-        check_fit("all_gather", zip(by_rank[self._rank], inputs, strict=True))
-        sent = stage(inputs)
-        received = [stage(row) for row in by_rank]
-
-        async def operation(ranks: Communicator) -> None:
-            for given, places in zip(sent, zip(*received, strict=True), strict=True):
-                await gather_in_all(ranks, given.raw, [place.raw for place in places])
-                for place in places:
-                    place.give_back()
-
+        operation = operations.all_gather(by_rank, inputs, self._rank, self._world)
         return self._collective("all_gather", operation, by_rank if result is None else result, opts)
 
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Collect every rank's tensor in the list `outputs[0]` of the root."""
-        (given,), root = stage(inputs), self._root(opts)
-        places = outputs[0] if self._rank == root and outputs else []
-        if self._rank == root:
-            check_count("gather", places, self._world)
-            check_fit("gather", ((place, inputs[0]) for place in places))
-        sent = [_EMPTY] * self._world
-        sent[root] = given.raw
-        return self._exchange("gather", sent, stage(places), outputs, opts)
+        (given,), places = inputs, outputs[0] if outputs else []
+        operation = operations.gather(places, given, self._root(opts), self._rank, self._world)
+        return self._collective("gather", operation, outputs, opts)
 
     def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None) -> MrcWork:
         """Send tensor r of the list `inputs[0]` of the root to `outputs[0]` of rank r."""
-        root = self._root(opts)
-        parts = inputs[0] if self._rank == root and inputs else []
-        if self._rank == root:
-            check_count("scatter", parts, self._world)
-            check_fit("scatter", ((outputs[0], part) for part in parts))
-        sent = [one.raw for one in stage(parts)] or [_EMPTY] * self._world
-        (place,) = stage(outputs)
-        received: list[Staged | None] = [None] * self._world
-        received[root] = place
-        return self._exchange("scatter", sent, received, outputs, opts)
+        (output,), parts = outputs, inputs[0] if inputs else []
+        operation = operations.scatter(output, parts, self._root(opts), self._rank, self._world)
+        return self._collective("scatter", operation, outputs, opts)
 
     def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Send `inputs[r]` to rank r; `outputs[r]` comes from there."""
-        check_count("all_to_all", inputs, self._world)
-        check_count("all_to_all", outputs, self._world)
-        return self._exchange("all_to_all", [one.raw for one in stage(inputs)], stage(outputs), outputs, opts)
+        return self._collective("all_to_all", operations.all_to_all(outputs, inputs, self._world), outputs, opts)
 
     def all_to_all_single(
         self,
@@ -235,15 +155,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         opts: Any = None,
     ) -> MrcWork:
         """Send a part of `given`, cut along its first dimension, to each rank; `output` gets theirs in rank order."""
-        check_types("all_to_all", [(output, given)])
-        (sent,), (place,) = stage([given]), stage([output])
-        outgoing = split("input", sent, given, input_splits, self._world)
-        incoming = split("output", place, output, output_splits, self._world)
-
-        async def operation(ranks: Communicator) -> None:
-            await ranks.exchange(outgoing, incoming)
-            place.give_back()
-
+        operation = operations.all_to_all_single(output, given, output_splits, input_splits, self._world)
         return self._collective("all_to_all", operation, [output], opts)
 
     # Messages
@@ -324,7 +236,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             links.on_failure = self._hooks.run
             self._links, self._barriers, self._sequence = links, 0, 0
 
-        return self._post("reconfigure", [], form)
+        return self._post("reconfigure", [], form, members.rank)
 
     supports_abort_hooks = True
 
@@ -446,19 +358,6 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"there is no rank {root} in a group of {self._world} to be the root")
         return root
 
-    def _exchange(
-        self, what: str, sent: list[Array], received: Sequence[Staged | None], result: Any, opts: Any
-    ) -> MrcWork:
-        places = list(received) or [None] * self._world
-
-        async def operation(ranks: Communicator) -> None:
-            await ranks.exchange(sent, [_EMPTY if place is None else place.raw for place in places])
-            for place in places:
-                if place is not None:
-                    place.give_back()
-
-        return self._collective(what, operation, result, opts)
-
     def _receive(self, what: str, tensors: list[torch.Tensor], source: int | None, tag: int) -> MrcWork:
         (staged,) = stage(tensors)
 
@@ -477,8 +376,11 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _message(self, what: str, operation: Message, result: Any) -> MrcWork:
         return self._post(what, result, lambda: self._links.message(operation, self._timeout.total_seconds()))
 
-    def _post(self, what: str, result: Any, start: Callable[[], Coroutine[Any, Any, Any]]) -> MrcWork:
-        where = f"{what} of rank {self._rank} in group {self._name!r}"
+    def _post(
+        self, what: str, result: Any, start: Callable[[], Coroutine[Any, Any, Any]], rank: int | None = None
+    ) -> MrcWork:
+        """`rank` is this one's, if it differs from that in the group there is."""
+        where = f"{what} of rank {self._rank if rank is None else rank} in group {self._name!r}"
         work = MrcWork(where, result, self._callbacks)
 
         async def run() -> None:

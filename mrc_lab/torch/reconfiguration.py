@@ -7,17 +7,20 @@ order is that of the ranks, and a number that was not used before.
 
 The old group ends first: its operations fail, and its peers learn how many this rank has done. Then members are called
 over in the store. Who calls with another list is found at once, and so is a member that dies meanwhile, as the old
-group's peers are watched until the new group's are. Only then are the old queue pairs and memory given back: the new
-group has others, so that no packet of the old one, however late, can reach it.
+group's peers are watched until the new group's are. Each member leaves word in the store of the generation that it has
+formed, since one that has moved on and one that has died look alike to a NIC that has not heard the goodbye. Only then
+are the old queue pairs and memory given back: the new group has others, so that no packet of the old one, however late,
+can reach it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +32,7 @@ from mrc_lab.torch.store_exchange import AsyncStore
 from mrc_lab.workloads.liveness import CONNECT_S, LossReason, PeerEvent, PeerLost
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.002, 0.1
-_RETURN_S = 10.0  # within which a member whose NIC is silent has to call, as one whose links come back does
+RETURN_S = 10.0  # within which a member whose NIC is silent has to call, as one whose links come back does
 _HANDLE = re.compile(r"mrc:(?P<host>[^:\s]{1,64}):[0-9a-f]{16}")
 
 NewLinks = Callable[[str, int, int], GroupLinks]
@@ -118,7 +121,8 @@ class Reconfiguration:
 
     async def _new_or_none(self, old: GroupLinks, members: Membership, timeout_s: float) -> GroupLinks:
         former = self._members.handles if self._members is not None else ()
-        forming = _Forming(members, former, {former[loss.rank]: loss for loss in old.lost if former})
+        losses = {former[loss.rank]: loss for loss in old.lost if former}
+        forming = _Forming(members, former, losses, self._has_ended)
         task = self._forming = asyncio.ensure_future(self._form(old, forming))
         try:
             links = await asyncio.wait_for(task, timeout_s)
@@ -132,6 +136,7 @@ class Reconfiguration:
             reason = reason_of(error)
         else:
             self._members = members
+            await self._store.leave_word(_formed_key(members.own), members.uuid)
             await old.close(orderly=False)
             return links
         finally:
@@ -161,7 +166,7 @@ class Reconfiguration:
             await links.joined()
         except BaseException:
             links.give_up("it could not join", FailureKind.OWN)  # as the others shall not wait for this rank
-            await links.close(orderly=False)
+            await _in_full(links.close(orderly=False))
             raise
         return links
 
@@ -177,23 +182,51 @@ class Reconfiguration:
                     (text,) = await self._store.get([_key(members, handle)])
                     _check_call(members, handle, strict_json.loads(text))
                     forming.absent.remove(handle)
-            forming.check(loop.time() - began)
+            await self._check_absent(forming, loop.time() - began)
             await asyncio.sleep(wait if forming.absent else 0)
             wait = min(2 * wait, _LONGEST_WAIT_S)
+
+    async def _check_absent(self, forming: _Forming, waited_s: float) -> None:
+        """TransferError if a member is absent and will not come."""
+        for handle, loss in forming.missed():
+            if waited_s >= RETURN_S or await self._has_ended(handle, loss):
+                raise TransferError(forming.words(handle))
+
+    async def _has_ended(self, handle: str, loss: PeerLost) -> bool:
+        """Whether the process of a member that is lost has ended, as far as its NIC and the store know.
+
+        If it has formed another group after the last one that it had in common with this rank, its old queue pairs are
+        gone, too, and its goodbye may not have come, as when links were down.
+        """
+        if loss.reason is not LossReason.GONE or self._members is None:
+            return False
+        if not await self._store.check([_formed_key(handle)]):
+            return True
+        (uuid,) = await self._store.get([_formed_key(handle)])
+        return bool(strict_json.loads(uuid) == self._members.uuid)
 
 
 class _Forming:
     """A generation that is being formed: who has not called yet, and which members the old group's NICs miss.
 
-    `former` are the handles of the old group in rank order, `losses` those of its losses that are known already.
+    `former` are the handles of the old group in rank order, `losses` those of its losses that are known already, and
+    `has_ended` says whether a lost member's process has.
     """
 
-    def __init__(self, members: Membership, former: Sequence[str], losses: dict[str, PeerLost]) -> None:
+    def __init__(
+        self,
+        members: Membership,
+        former: Sequence[str],
+        losses: dict[str, PeerLost],
+        has_ended: Callable[[str, PeerLost], Awaitable[bool]],
+    ) -> None:
         self.members = members
         self._former = former
         self.absent = [handle for handle in members.handles if handle != members.own]
         self.links: GroupLinks | None = None
         self._losses = losses
+        self._has_ended = has_ended
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def old_peer(self, event: PeerEvent) -> None:
         """Something has happened to a rank of the old group, meanwhile."""
@@ -201,15 +234,27 @@ class _Forming:
             return
         handle = self._former[event.rank]
         self._losses[handle] = event
+        if event.reporter is not None and event.reason is not LossReason.GONE:
+            return  # the reporter may have been cut off itself, and its report come late: who has called will connect
         if self.links is not None and handle in self.members.handles:
-            self.links.give_up(self._words(handle))
+            task = asyncio.ensure_future(self._end_by(self.links, handle, event))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def check(self, waited_s: float) -> None:
-        """TransferError if a member is absent and will not come."""
-        for handle in self.absent:
-            loss = self._losses.get(handle)
-            if loss is not None and (loss.reason is LossReason.GONE or waited_s >= _RETURN_S):
-                raise TransferError(self._words(handle))
+    async def _end_by(self, links: GroupLinks, handle: str, loss: PeerLost) -> None:
+        """The new group is given up for the loss of a member.
+
+        Unless it watches its members itself by now: then one whose old queue pairs are gone may have formed the new
+        group and closed the old one, and its goodbye may come late, or never if a plane is dark.
+        """
+        with contextlib.suppress(RuntimeError):  # without the store the group ends by that
+            unreachable = loss.reason is not LossReason.GONE or await self._has_ended(handle, loss)
+            if unreachable and not links.watched:
+                links.give_up(self.words(handle))
+
+    def missed(self) -> list[tuple[str, PeerLost]]:
+        """The absent members that are lost, as far as the old group's NICs know."""
+        return [(handle, self._losses[handle]) for handle in self.absent if handle in self._losses]
 
     async def waits_for(self) -> str:
         """Who is waited for, for the end of a message."""
@@ -218,12 +263,28 @@ class _Forming:
         absent = ", ".join(map(self.members.member, self.absent))
         return f": no call from {absent}" if absent else ""
 
-    def _words(self, handle: str) -> str:
+    def words(self, handle: str) -> str:
+        """Why a member is lost."""
         return f"{self.members.member(handle)} is lost: {self._losses[handle].reason.value}"
+
+
+async def _in_full(closing: Coroutine[Any, Any, None]) -> None:
+    """Wait for `closing`, which goes on to its end if this is cancelled meanwhile, as by a timeout."""
+    task = asyncio.ensure_future(closing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 def _key(members: Membership, handle: str) -> str:
     return f"mrc/reconfigure/{members.uuid}/{handle}"
+
+
+def _formed_key(handle: str) -> str:
+    """Where a member leaves word of the last generation that it has formed."""
+    return f"mrc/reconfigure/formed/{handle}"
 
 
 def _check_call(members: Membership, handle: str, call: Any) -> None:

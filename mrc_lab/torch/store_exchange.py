@@ -96,10 +96,10 @@ class StoreExchange:
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT_S)
         except asyncio.CancelledError:
-            await self._forget(own)
+            await self._withdraw(own)
+            await self._withdraw(self._previous)
             raise
-        finally:
-            await self._forget(self._previous)
+        await self._forget(self._previous)
         self._previous = own
         self._history = hashlib.sha256("\n".join(given).encode()).hexdigest()
         return [strict_json.loads(text)["value"] for text in given]
@@ -123,6 +123,11 @@ class StoreExchange:
     async def _forget(self, key: str | None) -> None:
         if key is not None:
             await self._store.delete(key)
+
+    async def _withdraw(self, key: str | None) -> None:
+        """Have what was given count no more. Others may be about to read it, and wait if it is gone: it is replaced."""
+        if key is not None:
+            await self._store.leave_word(key, {"after": None})
 
     @staticmethod
     def _key(name: str, rank: int) -> str:

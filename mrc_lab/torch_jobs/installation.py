@@ -19,7 +19,7 @@ from mrc_lab.errors import ExperimentError
 
 SIZE = "200 MB to download, 900 MB on disk"  # of 2.13's CPU build and what it needs
 _INDEX = "https://download.pytorch.org/whl/cpu"
-_INSTALL = ("install", "--disable-pip-version-check", "torch>=2.13,<2.14", "--index-url", _INDEX)
+_INSTALL = ("install", "--disable-pip-version-check", "torch>=2.13,<2.15", "--index-url", _INDEX)
 TORCHFT_SIZE = "4 MB to download, 17 MB on disk"  # of torchft 0.2 and what it needs beside PyTorch
 TORCHFT = ("install", "--disable-pip-version-check", "torchft>=0.2,<0.3")
 # Where that index cannot be reached pip would say so five times for each of six packages, before it takes what it finds

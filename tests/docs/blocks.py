@@ -119,6 +119,13 @@ ELSEWHERE = {
         ),
         "tests/integration/test_torch.py",
     ),
+    "PYTORCH_PATH=~/pytorch .venv/bin/python -m pytest tests/mrc_lab/torch/test_foreign_suites.py -k fault_tolerance": (
+        "tests/mrc_lab/torch/test_foreign_suites.py"
+    ),
+    **dict.fromkeys(
+        (".venv/bin/python -m tests.rank_faults --runs 200", ".venv/bin/python -m tests.rank_faults --seed 17 -v"),
+        "tests/rank_faults/test_random_faults.py",
+    ),
     **dict.fromkeys(
         (
             "sudo mrc train --fabric lab --elastic torchft --min-groups 2 examples/replicas.py --steps 400",
@@ -131,7 +138,7 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            ".venv/bin/pip install 'torch>=2.13,<2.14' --index-url https://download.pytorch.org/whl/cpu",
+            ".venv/bin/pip install 'torch>=2.13,<2.15' --index-url https://download.pytorch.org/whl/cpu",
             ".venv/bin/pip install --no-deps -e .",
             ".venv/bin/pip install 'torchft>=0.2,<0.3'",
         ),

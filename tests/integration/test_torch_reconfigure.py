@@ -29,15 +29,7 @@ RANKS = 4
 # Every process that has joined knows the members by their handles; who comes later asks rank 0 over the store.
 PROGRAM = """
 import json, os, sys, time, torch, torch.distributed as dist
-from dataclasses import dataclass
-from typing import Any
-from mrc_lab.torch.options import GroupOptions
-
-@dataclass
-class Options:  # stands for torch's ReconfigureOptions, which 2.13 does not have
-    uuid: int
-    handles: list
-    timeout: Any = None
+from mrc_lab.torch.options import GroupOptions, ReconfigureOptions
 
 torch.set_num_threads(1)
 rank, world, process = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "PROCESS"))
@@ -54,7 +46,7 @@ else:
     uuid, handles = json.loads(store.get("invited"))
 
 def reconfigure():
-    group.reconfigure(Options(uuid, handles)).wait()
+    group.reconfigure(ReconfigureOptions(uuid, handles)).wait()
     print("formed", uuid, dist.get_rank(), dist.get_world_size(), time.monotonic_ns(), flush=True)
 
 reconfigure()

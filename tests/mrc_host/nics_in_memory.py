@@ -11,7 +11,7 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,40 +27,47 @@ _MAC, _OUTER_USID = 6, 14 + 24 + 4  # of a frame: its receiver's address ends; t
 _BATCH = 16  # frames of one port before the next one's
 
 
-class NicsInMemory:
-    """`count` NICs and their agents, in `loop`."""
+def _all_arrive(sender: int, receiver: int, plane: int) -> bool:
+    return True
 
-    def __init__(self, folder: Path, count: int, loop: Loop) -> None:
+
+class NicsInMemory:
+    """`count` NICs and their agents, in `loop`; `carries` says whether a frame from one NIC to another arrives."""
+
+    def __init__(
+        self, folder: Path, count: int, loop: Loop, carries: Callable[[int, int, int], bool] = _all_arrive
+    ) -> None:
+        self._carries = carries
         configs = [nic_config(number, nics=count, planes=PLANES) for number in range(count)]
-        self._nics = [Nic(config, seed=number) for number, config in enumerate(configs)]
-        self.first = self._nics[0]
+        self.nics = [Nic(config, seed=number) for number, config in enumerate(configs)]
         self._port_of = {
             port.usid.to_bytes(2, "big"): (number, port.mac)
             for number, config in enumerate(configs)
             for port in config.ports
         }
-        self.servers = [AgentServer(nic, loop, folder / f"{nic.config.name}.sock") for nic in self._nics]
+        self.servers = [AgentServer(nic, loop, folder / f"{nic.config.name}.sock") for nic in self.nics]
         for server in self.servers:
             server.start()
         loop.add_turn(self._turn)
 
     def _turn(self, now: int) -> int | None:
-        for nic in self._nics:
+        for nic in self.nics:
             due = nic.wakeup()
             if due is not None and due <= now:
                 nic.tick(now)
-        carried = sum(self._carry(nic, port, now) for nic in self._nics for port in range(PLANES))
+        carried = sum(self._carry(number, port, now) for number in range(len(self.nics)) for port in range(PLANES))
         if carried:
             return now
-        return min((due for nic in self._nics if (due := nic.wakeup()) is not None), default=None)
+        return min((due for nic in self.nics if (due := nic.wakeup()) is not None), default=None)
 
-    def _carry(self, nic: Nic, port: int, now: int) -> int:
+    def _carry(self, sender: int, port: int, now: int) -> int:
         for number in range(_BATCH):
-            frame = nic.transmit(port, now)
+            frame = self.nics[sender].transmit(port, now)
             if frame is None:
                 return number
             to, mac = self._port_of[bytes(frame[_OUTER_USID : _OUTER_USID + 2])]
-            self._nics[to].receive(port, memoryview(mac + frame[_MAC:]), now)
+            if self._carries(sender, to, port):
+                self.nics[to].receive(port, memoryview(mac + frame[_MAC:]), now)
         return _BATCH
 
 
@@ -87,7 +94,7 @@ def nics_in_thread(folder: Path, count: int) -> Iterator[Hosts]:
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
     try:
-        yield Hosts([folder / f"h{number + 1}.sock" for number in range(count)], nics.first, loop)
+        yield Hosts([folder / f"h{number + 1}.sock" for number in range(count)], nics.nics[0], loop)
     finally:
         for server in nics.servers:
             loop.call(server.close, 10)

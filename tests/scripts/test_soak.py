@@ -51,7 +51,7 @@ def test_options_reach_the_swarm_and_jobs_reach_both(monkeypatch: pytest.MonkeyP
     assert ran["seeds"][3:] == ["tests.seeds", "--seconds", "3600"]
     assert ran["properties"][-2:] == ["--numprocesses", "2"]
     _, ran = invoke(monkeypatch)
-    assert list(ran) == ["swarm", "congestion", "scale", *harness.NAMES, "seeds", "properties"]
+    assert list(ran) == ["swarm", "congestion", "scale", "ranks", *harness.NAMES, "seeds", "properties"]
     assert "--numprocesses" not in ran["properties"]
 
 

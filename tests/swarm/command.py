@@ -24,7 +24,7 @@ from mrc_host.verbs_types import QpAttributes
 from tests.swarm.denylists import Denied
 from tests.swarm.generate_scenario import generate
 from tests.swarm.run import SwarmOutcome, run
-from tests.swarm.scenario import FOREVER, PlannedPair, Scenario
+from tests.swarm.scenario import EVERY_PLANE, FOREVER, PlannedPair, Scenario
 from tests.swarm.shrink import shrink
 from tests.swarm.wall_time_limit import LONGEST_S, limited
 from topologies.faults import Fault
@@ -109,7 +109,8 @@ def describe(scenario: Scenario) -> None:
 
 
 def _described(pair: PlannedPair) -> str:
-    return f"{_unusual(pair.attributes)}{', others in each life' if pair.renewed else ''}"
+    planes = "" if pair.planes == EVERY_PLANE else f" planes={pair.planes[0]:#b}/{pair.planes[1]:#b}"
+    return f"{_unusual(pair.attributes)}{planes}{', others in each life' if pair.renewed else ''}"
 
 
 def _unusual(attributes: QpAttributes) -> str:

@@ -4,6 +4,7 @@
 * One queue pair over many paths that all lose alike: does the active set keep its floor?
 * One queue pair under load when a quarter of its paths is cut at once: is there a timeout?
 * Many queue pairs between two NICs, of which some are silent at one end: do the others wait for them?
+* Many queue pairs between two NICs, each on one plane, of which some go dark: do the others wait for these?
 """
 
 from __future__ import annotations
@@ -117,6 +118,36 @@ def silent_mates(rng: random.Random, plan: Scenario) -> Scenario:
     ]
     writes.sort(key=lambda write: write.time)
     return replace(plan, writes=tuple(writes), faults=tuple(sorted(faults, key=lambda fault: fault.start)))
+
+
+def dark_planes(rng: random.Random, plan: Scenario) -> Scenario:
+    """Queue pairs of two NICs that keep to a plane each; some planes go dark. ACK timeouts are long beside all else."""
+    planes = rng.choice((2, 3, 4))
+    fabric = multi_plane_clos(
+        "swarm", planes=planes, t0=2, t1=rng.choice((1, 4)), hosts=2, rate_bps=100 * _GIGA, queues=_profile()
+    )
+    attributes = QpAttributes(path_mtu=rng.choice((1024, 4096)), retry_count=rng.choice((3, 10)))
+    masks = [1 << number % planes for number in range(rng.choice((planes, planes, 2 * planes)))]
+    plan = _world(plan, fabric, tuple(PlannedPair("h1", "h2", QpType.MRC, attributes, planes=(m, m)) for m in masks))
+    pairs = tuple(replace(pair, attributes=_patient(pair.attributes)) for pair in plan.pairs)
+    start, towards = rng.choice((0, rng.randrange(200_000))), rng.choice((None, "*", "h2"))
+    end = rng.choice((FOREVER, start + rng.randrange(1, 20_000_000)))
+    faults = [
+        ScenarioFault(LinkDown(f"*@p{plane}", towards), start, end)
+        for plane in rng.sample(range(planes), rng.randint(1, planes - 1))
+    ]
+    writes = [
+        PlannedWrite(number, back, rng.randrange(300_000), rng.choice((5_000, 100_000, 300_000)), rng.random() < 0.3)
+        for number in range(len(pairs))
+        for back in (False, True)
+        for _ in range(rng.choice((1, 4)))
+    ]
+    writes.sort(key=lambda write: write.time)
+    return replace(plan, pairs=pairs, writes=tuple(writes), faults=tuple(faults))
+
+
+def _patient(attributes: QpAttributes) -> QpAttributes:
+    return replace(attributes, timeout=attributes.timeout + 5)
 
 
 STUDIES: Final[tuple[Callable[[random.Random, Scenario], Scenario], ...]] = (contest, uniform_loss, quarter_cut)

@@ -1,8 +1,9 @@
 """What a plan is given besides faults of the network: new lives, crowded and unpolled completion queues, dead planes.
 
 About a third of the plans stay as they are, a tenth become a study of one question, which needs a world of its own
-(shares of two MTUs, uniform loss, a quarter of the paths cut under load, silent queue pairs beside others), and the
-others get one or more troubles. In some, queue pairs fall silent besides, or planes take over from each other.
+(shares of two MTUs, uniform loss, a quarter of the paths cut under load, silent queue pairs beside others, dark planes
+of queue pairs that keep to a plane), and the others get one or more troubles. In some, queue pairs fall silent besides,
+or planes take over from each other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from simulation.transport_timers import retry_budget
 from tests.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from tests.swarm.channel_faults import ClassLoss, TrafficClass
 from tests.swarm.denylists import Denied, Route, addresses
-from tests.swarm.directed_scenarios import STUDIES, silent_mates
+from tests.swarm.directed_scenarios import STUDIES, dark_planes, silent_mates
 from tests.swarm.scenario import FOREVER, HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from topologies.fabric import LinkKind
 from topologies.faults import Fault
@@ -40,6 +41,9 @@ def troubled(plan: Scenario) -> Scenario:
     if drawn < 0.02:
         return silent_mates(silence, plan)
     plan = _mutes(silence, plan) if drawn < 0.05 else plan
+    dark = generator(plan.seed, "dark planes")
+    if dark.random() < 0.01:
+        return dark_planes(dark, plan)
     takeover = generator(plan.seed, "takeovers")
     plan = _takeovers(takeover, plan) if takeover.random() < 0.03 else plan
     kind = rng.random()

@@ -1,8 +1,8 @@
 """From a seed to a plan: a fabric, queue pairs, writes with their times, and a schedule of faults.
 
 `plain` draws what fails in a network, `generate` adds what applications, hosts and hostile circumstances do to it
-(``extra_faults``). Nothing is drawn later than here: a plan without some of its faults or writes is the same plan
-otherwise.
+(``extra_faults``), and has some queue pairs keep to some planes (``plane_masks``). Nothing is drawn later than here: a
+plan without some of its faults or writes is the same plan otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from simulation.world import default_queues, with_headroom
 from tests.swarm.channel_faults import BitFlips
 from tests.swarm.denylists import Denied, Route, addresses
 from tests.swarm.extra_faults import troubled
+from tests.swarm.plane_masks import with_masks
 from tests.swarm.scenario import HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from topologies.addressing import entropy_value, path_ev
 from topologies.clos import multi_plane_clos
@@ -43,7 +44,7 @@ _GIGA = 1_000_000_000
 
 def generate(seed: int) -> Scenario:
     """The plan of a seed; the fabrics of negative seeds have three tiers."""
-    return troubled(plain(seed))
+    return with_masks(troubled(plain(seed)))
 
 
 def plain(seed: int) -> Scenario:

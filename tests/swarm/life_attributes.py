@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from mrc_host.verbs_types import QpAttributes, QpType
 from simulation.seeds import generator
+from tests.swarm.plane_masks import life_masks
 from tests.swarm.scenario import PlannedPair, Scenario
 
 EV_PROFILE: Final = 1  # number of a profile that has every path, on every NIC
@@ -34,7 +35,7 @@ def draw(scenario: Scenario, number: int, life: int) -> tuple[LifeAttributes, Li
     """Attributes of both ends of pair `number` when they connect for their life `life`."""
     pair = scenario.pairs[number]
     if not pair.renewed:
-        return (LifeAttributes({}, pair.attributes),) * 2
+        return LifeAttributes({}, pair.created(False)), LifeAttributes({}, pair.created(True))
     rng = generator(scenario.seed, "life", number, life)
     first, second = _own(rng, pair), _own(rng, pair)
     mtu = _some(rng, (256, 1024, 4096))
@@ -42,7 +43,8 @@ def draw(scenario: Scenario, number: int, life: int) -> tuple[LifeAttributes, Li
         mine["path_mtu"] = mtu
         for accepted, name in (("mpr", "mpr_dest"), ("max_wimm", "max_wimm_dest"), ("trim_nack", "trim_nack_dest")):
             theirs[name] = mine[accepted]
-    return _given(rng, pair, first), _given(rng, pair, second)
+    first["planes"], second["planes"] = life_masks(scenario, number, life)
+    return _given(rng, pair.created(False), first), _given(rng, pair.created(True), second)
 
 
 def _own(rng: random.Random, pair: PlannedPair) -> dict[str, Any]:
@@ -77,9 +79,8 @@ def _some(rng: random.Random, values: tuple[Any, ...]) -> Any:
     return rng.choice(values) if rng.random() < 0.5 else None
 
 
-def _given(rng: random.Random, pair: PlannedPair, wanted: Mapping[str, Any]) -> LifeAttributes:
+def _given(rng: random.Random, created: QpAttributes, wanted: Mapping[str, Any]) -> LifeAttributes:
     """Without what is None, and at times without what is so anyway."""
-    created = pair.attributes
     chosen = {name: value for name, value in wanted.items() if value is not None}
     usual = {name for name, value in chosen.items() if value == getattr(created, name) and rng.random() < 0.5}
     given = {name: value for name, value in chosen.items() if name not in usual}

@@ -7,16 +7,17 @@ slow or corrupting is not gone, unless hardly anything gets through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from math import prod
 
+from mrc_host.verbs_types import ALL_PLANES
 from simulation.fault_limits import SIMULATION
 from tests.swarm.application_faults import HOST_FAULTS, Mute
 from tests.swarm.channel_faults import BitFlips, ClassLoss
 from tests.swarm.denylists import Denied
-from tests.swarm.scenario import ScenarioFault
+from tests.swarm.scenario import EVERY_PLANE, Masks, ScenarioFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 from topologies.fault_entries import ALWAYS
@@ -58,26 +59,36 @@ def longest_separation(
     gap: int,
     attempts: int = 0,
     also: Iterable[Span] = (),
+    masks: Masks = EVERY_PLANE,
 ) -> int:
     """The longest time (ns) without any whole path from `a` to `b`, or without any from `b` to `a`.
 
     Spans with less than `gap` ns between them count as one: in so short a time nothing may have been tried. With
     `attempts`, a path is gone, too, while a fault loses so much on it that so many packets in a row may well be lost.
-    `also` are spans in which there is none for a reason of their own.
+    `also` are spans in which there is none for a reason of their own. `masks` are the planes on which `a` and
+    `b` send, each its data and answers.
     """
     faults = tuple(faults)
-    spans = [*also, *_separated(fabric, faults, a, b, attempts), *_separated(fabric, faults, b, a, attempts)]
+    there = _separated(fabric, faults, a, b, attempts, masks[0])
+    spans = [*also, *there, *_separated(fabric, faults, b, a, attempts, masks[1])]
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
 def longest_impairment(
-    fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int, also: Iterable[Span] = ()
+    fabric: Fabric,
+    faults: Iterable[ScenarioFault],
+    a: str,
+    b: str,
+    gap: int,
+    also: Iterable[Span] = (),
+    masks: Masks = EVERY_PLANE,
 ) -> int:
     """The longest time (ns) in which any channel between `a` and `b` was lossy, corrupting or down.
 
-    For a connection that has one path, and cannot choose which. `gap` and `also` as above.
+    For a connection that has one path, and cannot choose which. `gap`, `also` and `masks` as above.
     """
-    ends = {end for pair in ((a, b), (b, a)) for _, hops in paths(fabric, *pair) for end in hops}
+    ways = (*paths(fabric, a, b, masks[0]), *paths(fabric, b, a, masks[1]))
+    ends = {end for _, hops in ways for end in hops}
     spans = [
         (planned.start, planned.end)
         for planned in faults
@@ -131,11 +142,11 @@ def merge(spans: Iterable[Span], gap: int = 0) -> list[Span]:
 
 
 def _separated(
-    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, attempts: int
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, attempts: int, mask: int
 ) -> list[Span]:
-    """When every path from `source` to `target` is gone."""
+    """When every path from `source` to `target` in the planes of `mask` is gone."""
     common: list[Span] | None = None
-    for ev, ends in paths(fabric, source, target):
+    for ev, ends in paths(fabric, source, target, mask):
         gone = merge(_gone(fabric, faults, source, target, ev, ends, attempts))
         common = gone if common is None else _both(common, gone)
     return common or []
@@ -199,42 +210,52 @@ def dead_spans(
     return merge(spans)
 
 
-def untouched_share(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str) -> float:
-    """The share of paths that no fault ever hit, in the plane and direction where it is smallest."""
-    return min((sum(whole) / len(whole) for whole in _untouched(fabric, tuple(faults), a, b)), default=1.0)
+def untouched_share(
+    fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, masks: Masks = EVERY_PLANE
+) -> float:
+    """The share of paths that no fault ever hit, in the plane and direction where it is smallest; `masks` as above."""
+    planes = chain(*_untouched(fabric, tuple(faults), a, b, masks))
+    return min((sum(whole) / len(whole) for whole in planes), default=1.0)
 
 
-def most_hit(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str) -> int:
-    """How many paths some fault ever hit, in the plane and direction where these are most."""
-    return max((whole.count(False) for whole in _untouched(fabric, tuple(faults), a, b)), default=0)
+def most_hit(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, masks: Masks = EVERY_PLANE) -> int:
+    """How many paths some fault ever hit, in the plane and direction where these are most; `masks` as above."""
+    return max((whole.count(False) for whole in chain(*_untouched(fabric, tuple(faults), a, b, masks))), default=0)
 
 
-def _untouched(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str) -> Iterator[list[bool]]:
+def has_whole_planes(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, masks: Masks) -> bool:
+    """Whether each direction has a plane of which no fault ever hit a path; `masks` as above."""
+    return all(any(all(whole) for whole in planes) for planes in _untouched(fabric, tuple(faults), a, b, masks))
+
+
+def _untouched(
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str, masks: Masks
+) -> Iterator[Collection[list[bool]]]:
     """By direction and plane: of each path, whether no fault ever hit it."""
     hit = {end for planned in faults for end, _ in channels(fabric, planned)}
-    for source, target in ((a, b), (b, a)):
+    for source, target, mask in ((a, b, masks[0]), (b, a, masks[1])):
         denied = {route for planned in faults if isinstance(planned.fault, Denied) for route in planned.fault.routes}
         by_plane: dict[int, list[bool]] = {}
-        for ev, ends in paths(fabric, source, target):
+        for ev, ends in paths(fabric, source, target, mask):
             whole = hit.isdisjoint(ends) and (source, target, ev) not in denied
             by_plane.setdefault(ends[0].port, []).append(whole)
-        yield from by_plane.values()
+        yield by_plane.values()
 
 
-def shared_planes(fabric: Fabric, source: str, target: str) -> list[int]:
-    """The planes that both NICs have a link to."""
+def shared_planes(fabric: Fabric, source: str, target: str, mask: int = ALL_PLANES) -> list[int]:
+    """The planes of `mask` that both NICs have a link to."""
     a, b = fabric.nic(source), fabric.nic(target)
-    return [p for p in range(fabric.planes) if fabric.nic_link(a, p) and fabric.nic_link(b, p)]
+    return [p for p in range(fabric.planes) if mask >> p & 1 and fabric.nic_link(a, p) and fabric.nic_link(b, p)]
 
 
-def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[LinkEnd, ...]]]:
-    """Every path as entropy value and the ends that its channels leave, hop by hop.
+def paths(fabric: Fabric, source: str, target: str, mask: int = ALL_PLANES) -> list[tuple[int, tuple[LinkEnd, ...]]]:
+    """Every path in the planes of `mask` as entropy value and the ends that its channels leave, hop by hop.
 
     Found by walking up from both ends to where the walks meet. Over a T2, each climb of the source is used once: the
     T1s that lead down from its T2 take turns.
     """
     a, b = fabric.nic(source), fabric.nic(target)
-    planes = shared_planes(fabric, source, target)
+    planes = shared_planes(fabric, source, target, mask)
     for turn in (_at_t0, _at_t1, _at_t2):
         found = [path for plane in planes for path in turn(fabric, plane, a, b)]
         if found:

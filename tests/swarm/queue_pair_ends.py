@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
 from mrc_host.errors import MrcError
 from mrc_host.transport.states import TAKES
@@ -19,7 +21,7 @@ from mrc_host.verbs.queue_pair import Endpoint, QueuePair
 from mrc_host.verbs_types import Completion, CompletionStatus, QpAttributes, QpState, QpType
 from simulation.seeds import generator
 from tests.swarm.life_attributes import draw, first_psn
-from tests.swarm.scenario import PlannedPair, PlannedWrite, Scenario
+from tests.swarm.scenario import Masks, PlannedPair, PlannedWrite, Scenario
 
 GUARD = 64  # bytes between the targets of two writes
 
@@ -90,6 +92,13 @@ class Posted:
         assert self.life.peer is not None
         return self.life.peer.buffer[self.offset : self.offset + self.plan.length]
 
+    def masks(self) -> Masks:
+        """The planes that the ends of its pair kept to, the first and the second, in the life that it was posted in."""
+        assert self.life is not None
+        assert self.life.peer is not None
+        own, other = self.life.attributes.planes, self.life.peer.attributes.planes
+        return (other, own) if self.plan.back else (own, other)
+
     def settled(self) -> bool:
         """Whether all its completions have arrived."""
         if self.given_up:
@@ -124,6 +133,11 @@ class QueuePairEnd:
         return self.lives[-1]
 
     @property
+    def planes(self) -> int:
+        """The mask of planes on which it sent in any of its lives."""
+        return reduce(or_, (life.attributes.planes for life in self.lives))
+
+    @property
     def baseline(self) -> bool:
         """Whether it is no queue pair of MRC: then it may wait for timeouts, and does not look for paths that work."""
         return self.pair.kind is not QpType.MRC
@@ -145,7 +159,7 @@ class QueuePairEnd:
 
     def _create(self, now: int) -> None:
         psn = self._next_psn()
-        created = replace(self.pair.attributes, send_psn=psn)
+        created = replace(self.pair.created(self.back), send_psn=psn)
         self.qp: QueuePair = self._pd.create_qp(self._queue, self._queue, self.pair.kind, created)
         self._begin(psn, now)
 
@@ -157,7 +171,8 @@ class QueuePairEnd:
         endpoint = self.qp.endpoint()
         if psn is not None:  # given to the queue pair when it was created, or yet to be
             endpoint = Endpoint(replace(endpoint.qp, psn=psn))
-        self.lives.append(Life(endpoint, self.region, self._buffer, now, self.pair.attributes, psn, revoked=old))
+        created = self.pair.created(self.back)
+        self.lives.append(Life(endpoint, self.region, self._buffer, now, created, psn, revoked=old))
 
     def renew(self, recreate: bool, now: int) -> None:
         """End the present life and begin another, not connected yet."""

@@ -8,14 +8,14 @@ take any way up and down, so all other harm in the plane counts, wherever it is.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from simulation.fault_limits import SIMULATION
 from tests.swarm.application_faults import HOST_FAULTS
 from tests.swarm.channel_faults import CHANNEL_FAULTS
 from tests.swarm.denylists import Denied
 from tests.swarm.oracle import Span, channels, harms, merge, shared_planes
-from tests.swarm.scenario import ScenarioFault
+from tests.swarm.scenario import EVERY_PLANE, Masks, ScenarioFault
 from tests.topologies.reachability import reachable
 from topologies.fabric import Fabric, LinkEnd, LinkKind
 from topologies.faults.controller_down import ControllerDown
@@ -23,14 +23,21 @@ from topologies.faults.kind import Intermittent
 
 
 def longest_rerouted_impairment(
-    fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int, also: Iterable[Span] = ()
+    fabric: Fabric,
+    faults: Iterable[ScenarioFault],
+    a: str,
+    b: str,
+    gap: int,
+    also: Iterable[Span] = (),
+    masks: Masks = EVERY_PLANE,
 ) -> int:
     """The longest time (ns) in which a connection of the two, on whatever plane, may have had no sound way.
 
-    `gap` and `also` are as in :mod:`tests.swarm.oracle`.
+    `gap` and `also` are as in :mod:`tests.swarm.oracle`. Of `masks` only planes in neither are left out.
     """
     faults = tuple(faults)
-    spans = [*also, *_without_way(fabric, faults, a, b), *_unnoticed(fabric, faults, a, b)]
+    planes = shared_planes(fabric, a, b, masks[0] | masks[1])
+    spans = [*also, *_without_way(fabric, faults, planes, a, b), *_unnoticed(fabric, faults, planes, a, b)]
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
@@ -42,9 +49,10 @@ def _carriers(fabric: Fabric, planned: ScenarioFault, planes: Iterable[int]) -> 
     return frozenset(name for name in down if fabric.link(name).plane in planes)
 
 
-def _without_way(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str) -> Iterator[Span]:
+def _without_way(
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], planes: Sequence[int], a: str, b: str
+) -> Iterator[Span]:
     """When there was no way on a plane, or routes may not have been those of the links that there were."""
-    planes = shared_planes(fabric, a, b)
     cuts = [(planned, names) for planned in faults if (names := _carriers(fabric, planned, planes))]
     for planned, _ in cuts:
         if isinstance(planned.fault, Intermittent):
@@ -66,9 +74,10 @@ def _rerouted(fabric: Fabric, faults: tuple[ScenarioFault, ...], changed: int) -
     return next((end for start, end in merge(away) if start <= done < end), done)
 
 
-def _unnoticed(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str) -> Iterator[Span]:
+def _unnoticed(
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], planes: Sequence[int], a: str, b: str
+) -> Iterator[Span]:
     """When anything on a plane was harmed that switches do not notice; of NICs' links only those of the two count."""
-    planes = shared_planes(fabric, a, b)
     for planned in faults:
         down = _carriers(fabric, planned, planes)
         for end, wrong in channels(fabric, planned):

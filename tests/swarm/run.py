@@ -22,6 +22,7 @@ from tests.swarm.channel_faults import CHANNEL_FAULTS, ChannelFaults
 from tests.swarm.denylists import Denied, DenylistChecker
 from tests.swarm.excused_failures import Verdicts
 from tests.swarm.final_checks import Afterwards
+from tests.swarm.kept_planes import kept_planes
 from tests.swarm.life_attributes import longest_retries
 from tests.swarm.remaps import with_silences
 from tests.swarm.scenario import FOREVER, HORIZON, Scenario
@@ -63,6 +64,7 @@ class SwarmRun:
         self._violations: list[str] = []
         self._ledger = Ledger(self._report, lambda: world.now, lambda: self._counts.progress(world.now))
         self.applications = Applications(scenario, world, self._heard, self._happened)
+        self._counts.kept_planes = kept_planes(scenario, self.applications, self._report)
         self._afterwards = Afterwards(scenario, world, self._report)
         self._snapshots: dict[Flow, int] = {}
         self._done = asyncio.Event()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mrc_host.verbs_types import QpAttributes, QpType
+from mrc_host.verbs_types import ALL_PLANES, QpAttributes, QpType
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.transport_timers import FabricTiming
 from topologies.fabric import Fabric
@@ -18,6 +18,8 @@ from topologies.faults import Fault
 
 HORIZON: Final = 2_000_000  # ns in which writes are posted and faults begin
 FOREVER: Final = 1 << 60  # end of a fault that is never cleared
+Masks = tuple[int, int]  # of planes on which each end of a pair sends data and answers: the first end's, the second's
+EVERY_PLANE: Final[Masks] = (ALL_PLANES, ALL_PLANES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ScenarioFault:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPair:
-    """Two connected queue pairs, one on each of two NICs, and what they are created with.
+    """Two connected queue pairs, one on each of two NICs, and what they are created with: `attributes`, but for planes.
 
     If they are `renewed`, each life is given other attributes besides, and first PSNs (``life_attributes``).
     """
@@ -52,6 +54,11 @@ class PlannedPair:
     kind: QpType
     attributes: QpAttributes
     renewed: bool = False
+    planes: Masks = EVERY_PLANE
+
+    def created(self, back: bool) -> QpAttributes:
+        """All that one end is created with, the second if `back`."""
+        return replace(self.attributes, planes=self.planes[back])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from tests.swarm.application_faults import Mute
 from tests.swarm.channel_faults import BitFlips, ClassLoss, TrafficClass
 from tests.swarm.denylists import Denied, addresses
 from tests.swarm.oracle import (
+    has_whole_planes,
     longest_impairment,
     longest_separation,
     merge,
@@ -15,7 +16,7 @@ from tests.swarm.oracle import (
     touched,
     untouched_share,
 )
-from tests.swarm.scenario import ScenarioFault
+from tests.swarm.scenario import EVERY_PLANE, ScenarioFault
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
@@ -114,3 +115,30 @@ def test_paths_that_a_fault_hit_are_counted_in_the_worst_plane():
 
 def test_nics_share_the_planes_that_both_have_a_link_to():
     assert shared_planes(small_fabric(), "h1", "h3") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("masks", "gone"),
+    [((0b01, 0b01), 50), ((0b10, 0b10), 0), ((0b10, 0b01), 50), ((0b01, 0b11), 50), ((0b11, 0b11), 0)],
+)
+def test_only_the_planes_count_on_which_an_end_sends(masks, gone):
+    faults = planned((LinkDown("h1@p0"), 10, 60))
+    assert longest_separation(FABRIC, faults, "h1", "h3", 10, masks=masks) == gone
+
+
+def test_a_plane_that_is_cut_in_one_direction_harms_only_who_sends_there():
+    faults = planned((LinkDown("h1@p0", towards="h1"), 10, 60))
+    assert longest_separation(FABRIC, faults, "h1", "h3", 10, masks=(0b01, 0b10)) == 0
+    assert longest_separation(FABRIC, faults, "h1", "h3", 10, masks=(0b10, 0b01)) == 50
+    lossy = planned((Loss("h1@p0", 0.1, towards="h1"), 10, 60))
+    assert longest_impairment(FABRIC, lossy, "h1", "h3", 10, masks=(0b01, 0b10)) == 0
+    assert longest_impairment(FABRIC, lossy, "h1", "h3", 10, masks=(0b10, 0b01)) == 50
+
+
+def test_whole_planes_are_those_of_the_masks():
+    cuts = planned((PowerOff("t1-0@p0"), 0, 400))
+    assert has_whole_planes(FABRIC, cuts, "h1", "h3", EVERY_PLANE)
+    assert not has_whole_planes(FABRIC, cuts, "h1", "h3", (0b01, 0b11))
+    assert most_hit(FABRIC, cuts, "h1", "h3", (0b10, 0b10)) == 0
+    assert untouched_share(FABRIC, cuts, "h1", "h3", (0b10, 0b01)) == 0.5
+    assert shared_planes(FABRIC, "h1", "h3", 0b10) == [1]

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from mrc_host.wire import opcodes
 from simulation.trace import Trace
+from tests.swarm.kept_planes import KeptPlanes
 from topologies.fabric import Fabric, LinkKind
 
 _NEXT_HEADER: Final = 20
@@ -42,7 +43,7 @@ class Stretch(NamedTuple):
 class TrafficCounts(Trace):
     """A trace that also counts: `planes` and `paths` first transmissions, `repeated` retransmissions by plane.
 
-    `sent` is the bytes of all data frames.
+    `sent` is the bytes of all data frames. `kept_planes` sees all frames, if it is set.
     """
 
     def __init__(self, fabric: Fabric, bin_ns: int) -> None:
@@ -52,6 +53,7 @@ class TrafficCounts(Trace):
         self.repeated: dict[Flow, Counter[int]] = {}
         self.sent: Counter[Flow] = Counter()
         self.still: dict[Flow, list[Stretch]] = {}
+        self.kept_planes: KeptPlanes | None = None
         self._fabric = fabric
         self._senders: dict[tuple[int, int], tuple[str, int]] = {}  # T0's number and port -> NIC and plane
         self._bin_ns = bin_ns
@@ -75,6 +77,8 @@ class TrafficCounts(Trace):
         """Count what comes from a NIC."""
         super().frame(now, device, port, frame)
         sender = self._senders.get((device, port))
+        if sender is not None and self.kept_planes is not None:
+            self.kept_planes.frame(now, *sender, frame)
         if sender is None or len(frame) <= _FLAGS or frame[_NEXT_HEADER] != _IPV6:
             return
         if now // self._bin_ns != self._bin:

@@ -172,9 +172,11 @@ class SinglePathQueuePair(NicQueuePair):
         return 1 << path.port if half.ready(max(self.nic.now, half.last_sent)) else 0
 
     def transmit_data(self, port: int, now: int) -> bytes | None:
-        """Next data packet."""
-        half = self.sending_half()
-        return half.transmit(now) if half is not None and self.running else None
+        """Next data packet; None at a port where only an earlier life with another path was queued."""
+        half, path = self.sending_half(), self.path
+        if half is None or path is None or port != path.port or not self.running:
+            return None
+        return half.transmit(now)
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Next acknowledgement, or a congestion notification first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from mrc_common import units
@@ -143,6 +143,8 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
             raise _at(transport, name).error(f"applies to mrc and uet only: {part.type} has no entropy values of paths")
     if part.ev_choice == "coordinated":
         _check_coordination(case, tenant, transport)
+    if part.planes is not None:
+        _check_planes(part, part.planes, fabric, transport)
     if isinstance(tenant.workload, Writes) and tenant.workload.uplinks:
         _check_uplinks(tenant, tenant.workload, fabric, place)
     if part.congestion is not None:
@@ -151,6 +153,15 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
         check_transport(tenant, case.transport, case.fabric, fabric)
     except InvalidArgumentError as error:
         raise transport.error(str(error)) from None
+
+
+def _check_planes(part: TransportPart, planes: Collection[int], fabric: Fabric, transport: Value) -> None:
+    if (most := max(planes)) >= fabric.planes:
+        known = f"its planes are 0 to {fabric.planes - 1}" if fabric.planes > 1 else "its only plane is 0"
+        raise _at(transport, "planes").error(f"the fabric has no plane {most}: {known}")
+    for name, given in (("evs", part.evs is not None), ("ev_choice", part.ev_choice == "coordinated")):
+        if given:
+            raise _at(transport, name).error("chooses from all planes: leave it out, or planes")
 
 
 def _at(place: Value, name: str) -> Value:

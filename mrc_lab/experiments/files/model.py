@@ -28,6 +28,7 @@ from mrc_common.declared.sections import (
     ListOf,
     PairOf,
     Section,
+    SetOf,
     SomeFields,
     TaggedUnion,
     key,
@@ -128,6 +129,9 @@ class TransportPart:
         Text(("random", "coordinated")),
         "mrc: active paths at random, or such that the queue pairs of a rack share uplinks evenly",
         default="random",
+    )
+    planes: frozenset[int] | None = key(
+        SetOf(Integer(0), least=1), "planes on which queue pairs send data and answers; all, unless given", default=None
     )
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(

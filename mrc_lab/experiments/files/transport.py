@@ -41,6 +41,8 @@ def attributes_given(tenant: Tenant) -> dict[str, Any]:
         given["cc_profile"] = part.congestion
     if part.paths is not None:
         given["active_paths"] = part.paths
+    if part.planes is not None:
+        given["planes"] = sum(1 << plane for plane in part.planes)
     if part.window is not None:
         given["congestion_window"] = part.window
     return given

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ REROUTE_NS = 500_000_000  # below a second: RFC 7938, section 7 (docs/baselines.
 class LabStack:
     """What ranks train over: a `backend` of torch.distributed, on a `network`; `transport` is MRC_QP_TYPE's word.
 
-    `does` says how it learns of failures and recovers.
+    `does` says how it learns of failures and recovers. `settings` are those of the NICs that are not the defaults. What
+    stands `beside` the others is run only if it is named, and is not compared with them.
     """
 
     name: str
@@ -38,6 +39,8 @@ class LabStack:
     backend: str
     does: str
     transport: str = ""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,15 @@ class FaultMatrix:
     def only(self, names: Collection[str]) -> FaultMatrix:
         """Of each kind those with these names, or all where none of the kind is named.
 
-        ExperimentError for a name that is none.
+        Stacks that stand beside the others are left out unless they are named. ExperimentError for a name that is none.
         """
         for name in names:
             if name not in self.names:
                 raise ExperimentError(f"there is no case or stack {name}; {suggest(name, self.names)}")
         return FaultMatrix(
             self.networks,
-            [stack for stack in self.stacks if stack.name in names] or self.stacks,
+            [stack for stack in self.stacks if stack.name in names]
+            or [stack for stack in self.stacks if not stack.beside],
             [case for case in self.cases if case.name in names] or self.cases,
         )
 
@@ -104,7 +108,9 @@ class FaultMatrix:
         """The fabric of a stack, whose switches reroute plain IPv6 (what gloo and RoCE send) around dead links."""
         sizes = dict(self.networks[stack.network])
         rate = parse_rate(sizes.pop("rate"))
-        return multi_plane_clos(name, **sizes, hosts=hosts, rate_bps=rate, reroute_ns=REROUTE_NS)
+        fabric = multi_plane_clos(name, **sizes, hosts=hosts, rate_bps=rate, reroute_ns=REROUTE_NS)
+        settings = fabric.settings
+        return fabric.with_settings(replace(settings, transport=replace(settings.transport, **stack.settings)))
 
 
 def parsed(commands: Sequence[str]) -> list[Fault]:

@@ -35,7 +35,6 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
     """
     from dataclasses import asdict
 
-    from mrc_common.written_files import write_text
     from mrc_lab.errors import ExperimentError
     from mrc_lab.sweeps.version import digest
     from mrc_lab.torch_jobs.demo_run import GPT
@@ -49,6 +48,8 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
     matrix = load().only(only)
     if listed:
         click.echo(f"stacks: {', '.join(stack.name for stack in matrix.stacks)}")
+        if beside := [stack.name for stack in load().stacks if stack.beside and stack not in matrix.stacks]:
+            click.echo(f"stacks that run only if they are named: {', '.join(beside)}")
         for case in matrix.cases:
             click.echo(f"{case.name}: {case.title}")
         return 0
@@ -75,8 +76,8 @@ def train_faults(only: tuple[str, ...], hosts: int, timeout: float, output: Path
                     (row,) = rows_of(matrix.only((case.name, stack.name)), done)
                     click.echo(f"{case.name}, {stack.name}: {outcome(row.runs[stack.name])}", err=True)
         rows = rows_of(matrix, done)
-        write_text(results.path / f"{NAME}.md", markdown(matrix, rows, done))
-        write_text(results.path / f"{NAME}.csv", tidy(rows))
+        results.write(f"{NAME}.md", markdown(matrix, rows, done))
+        results.write(f"{NAME}.csv", tidy(rows))
     click.echo(headline(rows))
     click.echo(f"table: {results.path / NAME}.md, {results.path / NAME}.csv")
     return 0

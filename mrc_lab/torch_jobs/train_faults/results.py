@@ -5,22 +5,19 @@
     logs/<case>.<stack>.log    what its ranks and their libraries printed
     train-faults.md, .csv      the tables
 
-Cases and stacks may be added by a later call; other settings make it another table. While somebody fills the folder,
-the lock on ``train-faults.json`` keeps others out; the kernel drops it with the process.
+Cases and stacks may be added by a later call; other settings make it another table.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
-from mrc_lab.errors import ExperimentError
+from mrc_lab.reports.resumable_folder import FolderClaim, claimed, unwritable
 from mrc_lab.torch_jobs.train_faults.cases import FaultMatrix
 from mrc_lab.torch_jobs.train_faults.measures import measure
 
@@ -40,9 +37,15 @@ class LabResults:
         return self.path / "logs" / f"{case}.{stack}.log"
 
     def keep(self, record: Mapping[str, Any]) -> None:
-        """Store a record; OSError when it cannot be."""
-        text = strict_json.dumps(record, indent=1) + "\n"
-        write_text(self.path / "runs" / f"{record['case']}.{record['stack']}.json", text)
+        """Store a record; ExperimentError when it cannot be."""
+        self.write(f"runs/{record['case']}.{record['stack']}.json", strict_json.dumps(record, indent=1) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder; ExperimentError when it cannot be, as on a full disk."""
+        try:
+            write_text(self.path / name, text)
+        except OSError as error:
+            raise unwritable(self.path / name, error) from None
 
     def done(self, matrix: FaultMatrix) -> Runs:
         """The records of a matrix that are there; one that is damaged is not."""
@@ -61,36 +64,13 @@ class LabResults:
 @contextlib.contextmanager
 def opened(path: Path, settings: Mapping[str, Any]) -> Iterator[LabResults]:
     """The folder, made if need be; ExperimentError when it is another table's, in use, or cannot be written."""
-    try:
-        if path.exists() and any(path.iterdir()) and not (path / f"{NAME}.json").exists():
-            raise ExperimentError(f"{path} holds something else", "Choose another --output.")
-        for folder in ("runs", "logs"):
-            (path / folder).mkdir(parents=True, exist_ok=True)
-        stream = os.fdopen(os.open(path / f"{NAME}.json", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
-    except OSError as error:
-        raise ExperimentError(f"{path} cannot be written: {error.strerror}", "Choose another --output.") from None
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ExperimentError(
-                f"{path} is being filled by another 'mrc train-faults'", "Wait for it, or choose another --output."
-            ) from None
-        _claim(path, stream, {"format": FORMAT, **settings})
+    claim = FolderClaim(
+        f"{NAME}.json",
+        {"format": FORMAT, **settings},
+        ("runs", "logs"),
+        filler=f"'mrc {NAME}'",
+        difference="holds runs with other settings",
+        remedy="Repeat them as they were, choose another --output, or remove it.",
+    )
+    with claimed(path, claim):
         yield LabResults(path)
-
-
-def _claim(path: Path, stream: IO[str], own: Mapping[str, Any]) -> None:
-    text = stream.read(named_files.MAX_LINE)
-    if not text and not any((path / "runs").iterdir()):
-        stream.write(strict_json.dumps(own, indent=1) + "\n")
-        stream.flush()
-        return
-    try:
-        there = strict_json.loads(text)
-    except ValueError:
-        there = None
-    if there != own:
-        raise ExperimentError(
-            f"{path} holds runs with other settings", "Repeat them as they were, choose another --output, or remove it."
-        )

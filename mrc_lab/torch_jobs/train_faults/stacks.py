@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
 import torch.distributed as dist
 
 from mrc_common.link_monitor import LinkMonitor
-from mrc_lab.torch.options import GroupOptions
+from mrc_lab.torch.options import GroupOptions, ReconfigureOptions
 from mrc_lab.torch_jobs.train_faults.survivors import LossReport
 
 _INTERFACE = "GLOO_SOCKET_IFNAME"  # environment, read by gloo
@@ -71,15 +71,6 @@ class GlooGroup:
         finally:
             monitor.close()
         return LossReport(self._rank, fit=link is not None and link.up)
-
-
-@dataclass(frozen=True, slots=True)
-class ReconfigureOptions:
-    """Torch's value of this name, which torch 2.13 does not have."""
-
-    uuid: int
-    handles: Sequence[str]
-    timeout: timedelta | None = None
 
 
 class MrcGroup:

@@ -4,6 +4,9 @@ Every rank whose operation has failed puts a report for the round: whether it is
 be lost. It waits for the reports of all others that nobody calls lost, but no longer than the last call, as torchrun's
 rendezvous does. A rank whose wait is over proposes those that have reported, are fit, and reach each other; the store
 keeps the first proposal. A rank that comes too late finds itself out.
+
+Who is cut off for a while calls all others lost, just as they call it. So fewer than half of the members, or the half
+without the lowest rank, are proposed only after the last call: the others, if they live, propose themselves before.
 """
 
 from __future__ import annotations
@@ -69,11 +72,12 @@ def agree(
     decision, until = f"{round_number}/decision", clock() + last_call_s
     reports = {own.rank: own}
     while not store.check([decision]):
-        for rank in missing(members, reports.values()):
+        for rank in set(members) - reports.keys():  # also those that are called lost: it may be they who live
             if store.check([_key(round_number, rank)]):
                 reports[rank] = LossReport.of(store.get(_key(round_number, rank)))
-        if not missing(members, reports.values()) or clock() >= until:
-            proposal = strict_json.dumps(sorted(able(reports.values())))
+        going_on = able(reports.values())
+        if (decisive(going_on, members) and not missing(members, reports.values())) or clock() >= until:
+            proposal = strict_json.dumps(sorted(going_on))
             return tuple(strict_json.loads(store.compare_set(decision, "", proposal)))
         sleep(_WAIT_S)
     return tuple(strict_json.loads(store.get(decision)))
@@ -83,6 +87,11 @@ def missing(members: Iterable[int], reports: Collection[LossReport]) -> list[int
     """Members that have not reported, and that no report calls lost."""
     known = {report.rank for report in reports} | lost(reports)
     return [rank for rank in members if rank not in known]
+
+
+def decisive(ranks: Collection[int], members: Collection[int]) -> bool:
+    """Whether no other group of `members` could be as large as `ranks`, or, of two halves, has the lowest rank."""
+    return 2 * len(ranks) > len(members) or (2 * len(ranks) == len(members) and min(members) in ranks)
 
 
 def able(reports: Iterable[LossReport]) -> set[int]:

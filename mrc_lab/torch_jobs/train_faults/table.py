@@ -24,17 +24,23 @@ _DETAILS = ("detected", "aborted", "reconfigured", "stepped")
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """One case: measures by stack, of those that were run."""
+    """One case: measures by stack, of those that were run; stacks `beside` the others are not compared with MRC."""
 
     case: FaultCase
     runs: Mapping[str, RunMeasures]
     noise: float = 0.0
+    beside: frozenset[str] = frozenset()
+
+    @property
+    def compared(self) -> dict[str, RunMeasures]:
+        """Measures of the stacks that are compared with one another."""
+        return {name: run for name, run in self.runs.items() if name not in self.beside}
 
     @property
     def behind(self) -> bool:
         """Whether another stack did better than MRC."""
         own = self.runs.get(SUBJECT)
-        return own is not None and any(self._better(other, own) for other in self.runs.values())
+        return own is not None and any(self._better(other, own) for other in self.compared.values())
 
     @property
     def unnecessary(self) -> tuple[str, ...]:
@@ -42,7 +48,7 @@ class FaultRow:
         own = self.runs.get(SUBJECT)
         if own is None or own.rounds:
             return ()
-        return tuple(name for name, run in self.runs.items() if run.rounds)
+        return tuple(name for name, run in self.compared.items() if run.rounds)
 
     def _better(self, one: RunMeasures, other: RunMeasures) -> bool:
         rank, others = _rank(one), _rank(other)
@@ -66,7 +72,8 @@ def rows_of(matrix: FaultMatrix, records: Mapping[tuple[str, str], Mapping[str, 
                 found.setdefault(case.name, {})[stack.name] = measure(record)
     quiet = [run for case in matrix.cases if case.harmless for run in found.get(case.name, {}).values()]
     noise = max((abs(run.cost) for run in quiet if run.cost is not None), default=0.0)
-    rows = [FaultRow(case, found[case.name], noise) for case in matrix.cases if case.name in found]
+    beside = frozenset(stack.name for stack in matrix.stacks if stack.beside)
+    rows = [FaultRow(case, found[case.name], noise, beside) for case in matrix.cases if case.name in found]
     return sorted(rows, key=lambda row: not row.behind)
 
 

@@ -54,6 +54,11 @@ class SilenceDetector:
         """How many heartbeats and notices the peer has not answered."""
         return len(self._unanswered.get(peer, ()))
 
+    def excuse(self) -> None:
+        """What is unanswered counts as sent now."""
+        for peer, unanswered in self._unanswered.items():
+            self._unanswered[peer] = deque([self._watched] * len(unanswered))
+
     def forget(self, peer: int) -> None:
         """Watch a peer no longer."""
         self._unanswered.pop(peer, None)

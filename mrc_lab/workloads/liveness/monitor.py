@@ -175,8 +175,12 @@ class PeerMonitor:
 
     def _find_silent(self) -> None:
         silent = self._detector.silent()
-        if silent and self._isolated():
-            self._lose(PeerLost(self.rank, self.host, LossReason.ISOLATED, max(map(self._detector.silence, silent))))
+        if self._isolated():
+            if silent:
+                longest = max(map(self._detector.silence, silent))
+                self._lose(PeerLost(self.rank, self.host, LossReason.ISOLATED, longest))
+            if self.rank in self._lost:
+                self._detector.excuse()  # once there are links again, peers have as long to answer as ever
             return
         for rank in silent:
             self._lose(self._loss(rank, LossReason.SILENT))

@@ -38,3 +38,12 @@ def test_what_else_is_due_goes_where_the_probe_arrived_and_nothing_later() -> No
     assert answer.mask == 0
     answer.choose(0b10)
     assert not answer.settled(peer(0b01, 0b11)), "that a probe arrived there is old news"
+
+
+def test_a_probe_on_a_plane_where_nothing_may_be_sent_is_answered_as_data_is() -> None:
+    answer = AnswerPort(among=0b01)
+    answer.probed(1, 7)
+    assert not answer.settled(peer(0b11, 0b11)), "a port is yet to be chosen"
+    answer.choose(0b01)
+    answer.left(0, acks(pending=False))
+    assert answer.mask == 0

@@ -18,7 +18,7 @@ from mrc_host.verbs_types import (
 )
 from tests.mrc_host.nic_world import INNER, MS, End, World, address, connect
 
-SECOND = 1 << 1
+FIRST, SECOND = 1 << 0, 1 << 1
 BTH_AFTER_IP, QPN_IN_BTH = 48, 5  # an IPv6 and a UDP header; opcode, flags, P_Key and a reserved byte
 
 
@@ -94,6 +94,41 @@ def test_an_end_that_keeps_to_a_plane_works_with_one_that_does_not() -> None:
     assert world.run(until=lambda: one.idle() and two.idle())
     assert planes_used(world, one, two) == {1}
     assert planes_used(world, two, one) == {0, 1}
+
+
+def test_probes_are_answered_on_the_planes_of_who_answers_wherever_they_arrive() -> None:
+    world = World(planes=2, uplinks=4)
+    one, two = connect(world, attributes=QpAttributes(timeout=10), far_attributes=QpAttributes(planes=SECOND))
+    world.faults.dead_planes = {1}  # so that answers are lost, and probes are sent on both planes
+    world.record = True
+    one.write(two, 4096)
+    world.run(1 * MS)
+    assert planes_used(world, one, two) == {0, 1}
+    assert planes_used(world, two, one) == {1}
+    world.faults.dead_planes = set()
+    assert world.run(until=one.idle)
+    assert one.done[0].status is CompletionStatus.SUCCESS
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_a_life_keeps_to_its_planes_though_an_earlier_one_is_still_queued_at_another(kind: QpType) -> None:
+    world = World(planes=2, uplinks=4)
+    one, two = connect(world, kind=kind, attributes=QpAttributes(planes=SECOND))
+    for _ in range(3):
+        one.write(two, 1 << 16)
+    assert one.qp.data_mask == SECOND
+    for end in (one, two):
+        end.nic.modify_qp(end.qpn, QpState.RESET, world.now)
+    for end, other in ((one, two), (two, one)):
+        remote = other.nic.qp_address(other.qpn)
+        end.nic.modify_qp(end.qpn, QpState.INIT, world.now)
+        end.nic.modify_qp(end.qpn, QpState.RTR, world.now, {"planes": FIRST}, remote=remote)
+        end.nic.modify_qp(end.qpn, QpState.RTS, world.now)
+    one.poll()
+    world.record = True
+    sent = one.write(two, 1 << 16)
+    assert world.run(until=lambda: sent in {completion.wr_id for completion in one.poll()})
+    assert planes_used(world, one, two) == planes_used(world, two, one) == {0}
 
 
 def test_congestion_windows_are_shared_within_the_same_planes() -> None:

@@ -1,13 +1,9 @@
-"""Processes that form and reconfigure a group, all in this one, on NICs that copy memory, with a store between them.
-
-Torch before 2.14 knows nothing of reconfiguration; `Options` stands for its ReconfigureOptions.
-"""
+"""Processes that form and reconfigure a group, all in this one, on NICs that copy memory, with a store between them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +12,7 @@ import torch.distributed as dist
 
 from mrc_lab.torch.group_links import GroupLinks
 from mrc_lab.torch.loop_thread import LoopThread
+from mrc_lab.torch.options import ReconfigureOptions
 from mrc_lab.torch.process_group import MrcProcessGroup
 from mrc_lab.torch.reconfiguration import Reconfiguration, new_handle
 from mrc_lab.torch.stages import Stage
@@ -28,23 +25,14 @@ MS = 1_000_000
 LIVENESS = LivenessSettings(300 * MS, 10 * MS)
 
 
-@dataclass(frozen=True)
-class Options:
-    """As torch's ReconfigureOptions."""
-
-    uuid: int
-    handles: Sequence[str] | set[str]
-    timeout: timedelta | None = None
-    hints: Any = None
-
-
 class Process:
-    """One of them; `kill` and `stop` end its part, from the next stage on or at once."""
+    """One of them. At the stage `at` its part ends by `kill` or `stop`, or it waits (`hold`) until it is `released`."""
 
     def __init__(self, world: Processes, number: int) -> None:
         self.world, self.number = world, number
         self.at: tuple[Stage, str] | None = None  # where it ends, and how
         self.reached = False
+        self.released = asyncio.Event()  # set on the loop
         self.device = world.device(number)
         store = dist.PrefixStore("g/", world.store)
         reconfiguration = Reconfiguration(store, new_handle(self.device.name), self._links, self._at_stage)
@@ -64,6 +52,9 @@ class Process:
     async def _at_stage(self, stage: Stage) -> None:
         if self.at is not None and self.at[0] is stage:
             self.reached = True
+            if self.at[1] == "hold":
+                await self.released.wait()
+                return
             if self.at[1] == "kill":
                 self.device.kill()
             await asyncio.Event().wait()  # neither a process that has ended nor one that is stopped goes on
@@ -99,11 +90,17 @@ class Processes:
 
         self.thread.call(kill())
 
+    def release(self, process: Process) -> None:
+        async def release() -> None:
+            process.released.set()
+
+        self.thread.call(release())
+
     def reconfigure(self, members: Sequence[Process], *, timeout_s: float | None = None) -> list[Any]:
         """Have all members call, with a new number; their works, in order."""
         self._uuid += 1
         timeout = None if timeout_s is None else timedelta(seconds=timeout_s)
-        options = Options(self._uuid, [member.handle for member in members], timeout)
+        options = ReconfigureOptions(self._uuid, [member.handle for member in members], timeout)
         return [member.group.reconfigure(options) for member in members]
 
     def form(self, members: Sequence[Process]) -> None:

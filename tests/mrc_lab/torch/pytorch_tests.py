@@ -1,51 +1,34 @@
 """Run PyTorch's own tests of process groups on the backend mrc, each with three ranks on NICs in memory.
 
-They are in PyTorch's wheel (`torch.testing._internal.distributed.distributed_test`). ``pytorch_tests FOLDER NAME...``,
-a child (`unittest_child`), runs those named; without names it lists all.
-Ranks are forked from it, which takes a tenth of the time that PyTorch's own way of starting them does: it imports torch
-for each of them. The table ``pytorch_tests.yaml`` says what is expected of each.
+They are in PyTorch's wheel (`torch.testing._internal.distributed.distributed_test`).
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import functools
+import importlib.util
 import os
 import re
 import socket
-import sys
 import unittest
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.mrc_host.nics_in_memory import nics_in_memory
-from tests.mrc_lab.torch.unittest_child import Report, names, outcomes, output_of_child
-from tests.outcomes import Outcome, read_table
+from tests.mrc_lab.torch.foreign_suite import ForkedRanks, Suite, serve
 
-WORLD = 3
 BY_NAME = re.compile(
     "to be one of|only.*(mpi|gloo)|gloo.*cpu", re.IGNORECASE
 )  # skipped since the backend has another name
-TABLE = Path(__file__).with_suffix(".yaml")
 
 
-def expected() -> dict[str, Outcome]:
-    """What the table says, by the test's whole name."""
-    named = (replace(outcome, test=f"test_{name}") for name, outcome in read_table(TABLE).items())
-    return {outcome.test: outcome for outcome in named}
+def missing() -> str | None:
+    """What it takes to run them and is not here."""
+    absent = any(importlib.util.find_spec(name) is None for name in ("torch", "expecttest"))
+    return "PyTorch or expecttest is not installed: pip install '.[torch]' expecttest" if absent else None
 
 
-def run(folder: Path, tests: Sequence[str]) -> Iterator[Outcome]:
-    """Outcomes of `tests` as they come; NICs and files are in `folder`."""
-    with nics_in_memory(folder, WORLD):
-        yield from outcomes(__name__, folder, tests)
-
-
-def cases_of_wheel(folder: Path) -> list[str]:
-    """Names of all tests there are."""
-    return names(__name__, folder)
+SUITE = Suite("tests.mrc_lab.torch.pytorch_tests", 3, "pytorch.md", missing, prefix="test_")
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -57,11 +40,10 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
         (group or dist.group.WORLD).monitored_barrier(limit, wait_all_ranks)
 
 
-def cases(folder: Path) -> Any:
-    """The test case class: PyTorch's, whose ranks find their NICs.
+def cases(folder: Path) -> dict[str, Any]:
+    """All tests by name. PyTorch skips tests by the names of the backends that it knows.
 
-    PyTorch skips tests by the names of the backends that it knows; what it skips or refuses for that reason alone is
-    run.
+    What it skips or refuses for that reason alone is run.
     """
     import torch.distributed as dist
     from torch.testing._internal import common_distributed
@@ -77,17 +59,14 @@ def cases(folder: Path) -> Any:
         if BY_NAME.search(getattr(test, "__unittest_skip_why__", "")):
             test.__unittest_skip__ = False
 
-    class OnMrc(TestDistBackend, DistributedTest._DistTestBase):  # type: ignore[misc]
+    class OnMrc(ForkedRanks, TestDistBackend, DistributedTest._DistTestBase):  # type: ignore[misc]
+        nics = folder
+
         def setUp(self) -> None:
             super().setUp()
-            self._start_processes(multiprocessing.get_context("fork").Process)
+            self._spawn_processes()
 
-        @classmethod
-        def _run(cls, rank: int, *arguments: Any, **options: Any) -> None:
-            os.environ["MRC_AGENT"] = str(folder / f"h{rank + 1}.sock")
-            super()._run(rank, *arguments, **options)
-
-    return OnMrc
+    return {name: functools.partial(OnMrc, name) for name in unittest.TestLoader().getTestCaseNames(OnMrc)}
 
 
 def free_port() -> int:
@@ -97,17 +76,6 @@ def free_port() -> int:
         return port
 
 
-def main() -> None:
-    """The child."""
-    folder, *wanted = sys.argv[1:]
-    os.environ.update(BACKEND="mrc", WORLD_SIZE=str(WORLD), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    output = output_of_child()
-    made = cases(Path(folder))
-    if not wanted:
-        print("\n".join(unittest.TestLoader().getTestCaseNames(made)), file=output, flush=True)
-    for name in wanted:
-        made(name).run(Report(output, name))
-
-
 if __name__ == "__main__":
-    main()
+    os.environ.update(BACKEND="mrc", WORLD_SIZE=str(SUITE.nics), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    serve(cases)

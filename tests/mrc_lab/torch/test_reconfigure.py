@@ -16,10 +16,11 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ErrorType
 
 from mrc_lab.torch import reconfiguration
+from mrc_lab.torch.options import ReconfigureOptions
 from mrc_lab.torch.reconfiguration import Membership, new_handle
 from mrc_lab.torch.stages import Stage
 from mrc_lab.workloads.liveness import monitor
-from tests.mrc_lab.torch.processes import Options, Processes
+from tests.mrc_lab.torch.processes import Process, Processes
 from tests.mrc_lab.torch.ranks import Ranks
 from tests.seeds import SEED
 from tests.waiting import until
@@ -132,17 +133,96 @@ def test_nothing_of_the_old_group_is_left_on_the_nics() -> None:
         a, b, c = processes.all
         processes.form([a, b, c])
 
-        def pairs() -> list[set[int]]:
-            return [
-                {pair.qpn for domain in each.device.domains for pair in domain.pairs if not pair.closed}
-                for each in (a, b)
-            ]
-
-        before = pairs()
+        before = [open_pairs(each) for each in (a, b)]
         processes.form([a, b])
-        after = pairs()
+        after = [open_pairs(each) for each in (a, b)]
         assert all(not old & new for old, new in zip(before, after, strict=True))
         assert [len(new) for new in after] == [1 + 2 + 2] * 2, "heartbeats, collectives, messages: of one peer"
+
+
+def open_pairs(process: Process) -> set[int]:
+    return {pair.qpn for domain in process.device.domains for pair in domain.pairs if not pair.closed}
+
+
+def test_a_failed_group_is_given_back_in_full_if_that_is_cancelled() -> None:
+    """As by the timeout, after another member has given up."""
+    with Processes(3, timeout_s=NEVER_S) as processes:
+        a, b, c = processes.all
+        processes.form([a, b, c])
+        c.at, a.at = (Stage.COLLECTIVES_CARDS, "stop"), (Stage.LEAVE, "hold")
+        works = processes.reconfigure([a, b, c])
+        until(lambda: c.reached, "the stage")
+        c.group.abort()
+        until(lambda: a.reached, "the group to be given back")
+        a.at = c.at = None
+        aborting = threading.Thread(target=a.group.abort)
+        aborting.start()
+        until(lambda: a.group._reconfiguration._forming is None, "the second reason to end")
+        processes.release(a)
+        aborting.join()
+        assert all(map(ended_badly, works))
+        assert open_pairs(a) == set()
+        processes.form([a, b, c])
+
+
+async def unheard(*_: Any) -> None:
+    """A goodbye that is lost on its way, as when a plane is dark."""
+
+
+def test_a_member_that_has_closed_the_old_group_is_not_lost_if_its_goodbye_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has formed the new one before."""
+    with Processes(3, timeout_s=NEVER_S) as processes:
+        a, b, c = processes.all
+        processes.form([a, b, c])
+        old = a.group._links
+        a.at = (Stage.LEAVE, "hold")
+        with monkeypatch.context() as patch:
+            patch.setattr(monitor.PeerMonitor, "say_goodbye", unheard)
+            works = processes.reconfigure([c, a, b])
+            until(lambda: a.reached and works[0].is_completed() and works[2].is_completed(), "the others to be done")
+            until(lambda: {loss.rank for loss in old.lost} == {1, 2}, "the old group to be seen gone")
+        a.at = None
+        processes.release(a)
+        assert works[1].wait()
+        processes.check([c, a, b])
+
+
+def test_a_rank_that_returns_waits_for_members_whose_goodbye_it_has_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have gone on without it; to its NIC it looks as if they had ended. One that has is still noticed."""
+    with Processes(4, timeout_s=NEVER_S) as processes:
+        a, b, c, d = processes.all
+        processes.form([a, b, c, d])
+        processes.kill(d)
+        until(lambda: a.group.lost and b.group.lost and c.group.lost, "the loss")
+        with monkeypatch.context() as patch:
+            patch.setattr(monitor.PeerMonitor, "say_goodbye", unheard)
+            processes.form([a, b])
+            until(lambda: {loss.rank for loss in c.group.lost} == {0, 1, 3}, "the old group to be seen gone")
+        looked = CountingStore(c)
+        options = ReconfigureOptions(1, [each.handle for each in (a, b, c)])
+        works = [c.group.reconfigure(options)]
+        until(lambda: looked.checks > 8, "it to look for them")
+        assert not works[0].is_completed()
+        works += [each.group.reconfigure(options) for each in (a, b)]
+        assert all(work.wait() for work in works)
+        processes.check([a, b, c])
+
+
+class CountingStore:
+    """In place of a process's store: counts how often it looks for keys."""
+
+    def __init__(self, process: Process) -> None:
+        store = process.group._reconfiguration._store
+        self.checks = 0
+        self._inner = store._store
+        store._store = self
+
+    def check(self, keys: list[str]) -> Any:
+        self.checks += 1
+        return self._inner.check(keys)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def test_an_excluded_rank_learns_that_the_others_have_left() -> None:
@@ -160,8 +240,8 @@ def test_members_that_call_with_other_lists_fail_at_once_and_may_try_again() -> 
         a, b, c = processes.all
         processes.form([a, b, c])
         works = [
-            a.group.reconfigure(Options(1, [a.handle, b.handle])),
-            b.group.reconfigure(Options(1, [a.handle, b.handle, c.handle])),
+            a.group.reconfigure(ReconfigureOptions(1, [a.handle, b.handle])),
+            b.group.reconfigure(ReconfigureOptions(1, [a.handle, b.handle, c.handle])),
         ]
         for work in works:
             text = failure(work)
@@ -175,7 +255,7 @@ def test_a_reconfiguration_that_only_some_call_ends_by_its_timeout_and_names_the
     with Processes(3) as processes:
         a, b, c = processes.all
         processes.form([a, b, c])
-        options = Options(7, [each.handle for each in (a, b, c)], timedelta(seconds=0.3))
+        options = ReconfigureOptions(7, [each.handle for each in (a, b, c)], timedelta(seconds=0.3))
         works = [each.group.reconfigure(options) for each in (a, b)]
         texts = [failure(work) for work in works]
         assert any("Timed out after 0.3 s: no call from rank 2 (h3)" in text for text in texts)
@@ -196,7 +276,7 @@ def test_a_member_that_has_ended_before_fails_the_reconfiguration_at_once() -> N
         processes.form([a, b, c])
         processes.kill(b)
         until(lambda: a.group.lost and c.group.lost, "the loss")
-        options = Options(9, [each.handle for each in (a, b, c)])
+        options = ReconfigureOptions(9, [each.handle for each in (a, b, c)])
         for work in [each.group.reconfigure(options) for each in (a, c)]:
             assert "rank 1 (h2) is lost: its process has ended" in failure(work)
         processes.form([a, c])
@@ -291,17 +371,17 @@ def test_what_cannot_be_reconfigured_is_refused_at_once() -> None:
         }
         for text, handles in cases.items():
             with pytest.raises(dist.DistBackendError, match=text):
-                a.group.reconfigure(Options(1, handles))
+                a.group.reconfigure(ReconfigureOptions(1, handles))
         works = processes.reconfigure([a, b])
         with pytest.raises(dist.DistBackendError, match="is under way"):
-            a.group.reconfigure(Options(2, [a.handle]))
+            a.group.reconfigure(ReconfigureOptions(2, [a.handle]))
         for work in works:
             work.wait()
         with pytest.raises(RuntimeError, match="already used"):
-            a.group.reconfigure(Options(101, [a.handle]))
+            a.group.reconfigure(ReconfigureOptions(101, [a.handle]))
         processes.check([a, b])
     with pytest.raises(dist.DistBackendError, match="destroyed"):
-        a.group.reconfigure(Options(3, [a.handle]))
+        a.group.reconfigure(ReconfigureOptions(3, [a.handle]))
 
 
 def test_an_ordinary_group_does_not_reconfigure() -> None:
@@ -311,7 +391,7 @@ def test_an_ordinary_group_does_not_reconfigure() -> None:
         with pytest.raises(dist.DistBackendError, match="enable_reconfigure"):
             group.get_reconfigure_handle()
         with pytest.raises(dist.DistBackendError, match="enable_reconfigure"):
-            group.reconfigure(Options(1, []))
+            group.reconfigure(ReconfigureOptions(1, []))
 
 
 def test_a_set_of_handles_gives_all_members_the_same_order() -> None:
@@ -376,10 +456,13 @@ def test_a_second_try_still_knows_who_was_lost_during_the_first() -> None:
         a, b, c = processes.all
         processes.form([a, b, c])
         everyone = [each.handle for each in (a, b, c)]
-        works = [a.group.reconfigure(Options(1, everyone)), b.group.reconfigure(Options(1, everyone[:2]))]
+        works = [
+            a.group.reconfigure(ReconfigureOptions(1, everyone)),
+            b.group.reconfigure(ReconfigureOptions(1, everyone[:2])),
+        ]
         assert all(ended_badly(work) for work in works)
         processes.kill(c)
-        for work in [each.group.reconfigure(Options(2, everyone)) for each in (a, b)]:
+        for work in [each.group.reconfigure(ReconfigureOptions(2, everyone)) for each in (a, b)]:
             assert "rank 2 (h3) is lost: its process has ended" in failure(work)
         processes.form([a, b])
 

@@ -1,30 +1,22 @@
 """Run torchft's own tests of process groups with ProcessGroupMrc in place of ProcessGroupGloo.
 
-They are in torchft's wheel. Replicas are threads there, each of which gets a NIC of its own in memory. ``torchft_tests
-FOLDER NAME...``, a child (`unittest_child`), runs the tests named; without names it lists all. The table
-``torchft_tests.yaml`` says what is expected of each.
+They are in torchft's wheel. Replicas are threads there, each of which gets a NIC of its own.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import itertools
 import re
-import sys
 import threading
 import unittest
-from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.mrc_host.nics_in_memory import nics_in_memory
-from tests.mrc_lab.torch.unittest_child import Report, names, outcomes, output_of_child
-from tests.outcomes import Outcome, read_table
+from tests.mrc_lab.torch.foreign_suite import Suite, serve
 
-TABLE = Path(__file__).with_suffix(".yaml")
-NICS = 12
 LONG = timedelta(seconds=60)
 # Those of the wheel's modules whose tests make process groups; the others have mocks or none.
 MODULES = (
@@ -48,20 +40,17 @@ WORDS = {
 _NUMBERED = re.compile(r"(?<=^test_collective)(_with_resiliency)?_\d+")  # in the order of a set, another one each time
 
 
-def expected() -> dict[str, Outcome]:
-    """What the table says, by module, class and test."""
-    return read_table(TABLE)
+def missing() -> str | None:
+    """What it takes to run them and is not here."""
+    absent = any(importlib.util.find_spec(name) is None for name in ("torch", "torchft", "parameterized"))
+    return (
+        "PyTorch, torchft or parameterized is not installed: pip install '.[torch,torchft]' parameterized"
+        if absent
+        else None
+    )
 
 
-def run(folder: Path, tests: Sequence[str]) -> Iterator[Outcome]:
-    """Outcomes of `tests` as they come; NICs and files are in `folder`."""
-    with nics_in_memory(folder, NICS):
-        yield from outcomes(__name__, folder, tests)
-
-
-def cases_of_wheel(folder: Path) -> list[str]:
-    """Names of all tests there are."""
-    return names(__name__, folder)
+SUITE = Suite("tests.mrc_lab.torch.torchft_tests", 12, "training-faults.md", missing)
 
 
 def put_mrc_in_place_of_gloo(folder: Path) -> None:
@@ -71,7 +60,7 @@ def put_mrc_in_place_of_gloo(folder: Path) -> None:
 
     from tests.mrc_lab.torch.own_nic import OnNic
 
-    numbers = itertools.cycle(range(NICS))  # more than there are groups at a time
+    numbers = itertools.cycle(range(SUITE.nics))  # more than there are groups at a time
 
     class OnNextNic(OnNic):
         def __init__(self, timeout: timedelta = LONG) -> None:
@@ -98,8 +87,13 @@ def accept_what_mrc_says(case: Any) -> None:
     case.assertRaisesRegex = ours
 
 
-def cases() -> dict[str, Any]:
+def cases(folder: Path) -> dict[str, Any]:
     """All tests by module, class and name."""
+    put_mrc_in_place_of_gloo(folder)
+    from torchft.process_group_test import MultiPgBaseTest, ProcessGroupTest
+
+    accept_what_mrc_says(MultiPgBaseTest)
+    accept_what_mrc_says(ProcessGroupTest)
     found: dict[str, Any] = {}
     for module in MODULES:
         imported = importlib.import_module(f"torchft.{module}")
@@ -107,26 +101,9 @@ def cases() -> dict[str, Any]:
             if isinstance(case, type) and issubclass(case, unittest.TestCase) and case.__module__ == imported.__name__:
                 for test in unittest.TestLoader().getTestCaseNames(case):
                     name = _NUMBERED.sub(r"\1", test)
-                    found[f"{module}.{case.__name__}.{name}"] = (case, test)
+                    found[f"{module}.{case.__name__}.{name}"] = functools.partial(case, test)
     return found
 
 
-def main() -> None:
-    """The child."""
-    folder, *wanted = sys.argv[1:]
-    output = output_of_child()
-    put_mrc_in_place_of_gloo(Path(folder))
-    from torchft.process_group_test import MultiPgBaseTest, ProcessGroupTest
-
-    accept_what_mrc_says(MultiPgBaseTest)
-    accept_what_mrc_says(ProcessGroupTest)
-    made = cases()
-    if not wanted:
-        print("\n".join(made), file=output, flush=True)
-    for name in wanted:
-        case, test = made[name]
-        unittest.TestSuite([case(test)]).run(Report(output, name))
-
-
 if __name__ == "__main__":
-    main()
+    serve(cases)

@@ -37,7 +37,7 @@ def test_told_not_to_the_demo_names_size_and_command_and_installs_nothing(
     printed = " ".join(capsys.readouterr().err.split())
     assert "PyTorch is not installed here" in printed
     assert "200 MB to download, 900 MB on disk" in printed
-    assert "-m pip install --disable-pip-version-check 'torch>=2.13,<2.14' --index-url" in printed
+    assert "-m pip install --disable-pip-version-check 'torch>=2.13,<2.15' --index-url" in printed
     assert "without --no-install-torch" in printed
     assert not absent
 

@@ -56,6 +56,7 @@ def test_a_file_that_asks_for_nothing_else_passes():
         (FABRIC + WORK + REST + "transport: {congestion: none}\n", 4, "transport.congestion"),
         (FABRIC + WORK + REST + "transport: {spraying: oblivious}\n", 4, "transport.spraying"),
         (FABRIC + WORK + REST + "transport: {evs: 2}\n", 4, "transport.evs"),
+        (FABRIC + WORK + REST + "transport: {planes: [0]}\n", 4, "transport.planes"),
         (FABRIC + WORK + REST + "transport: {settings: {plane_skew_limit: 4}}\n", 4, "settings.plane_skew_limit"),
         (FABRIC + WORK + REST + "transport: {settings: {ev_min_active: 4}}\n", 4, "settings.ev_min_active"),
         (FABRIC + WORK + REST + "transport: {attributes: {mpr: 9}}\n", 4, "attributes.mpr"),

@@ -52,6 +52,14 @@ def test_a_fault_affects_the_throughput_of_its_link():
     assert (fault.at, fault.until, fault.links) == (20_000, 60_000, ("t0-0:t1-0@p0",))
 
 
+@pytest.mark.parametrize("kind", ["mrc", "rc", "uet"])
+def test_queue_pairs_keep_to_the_planes_of_the_file(kind):
+    recording = run(case_of(WRITE, transport=f"{{type: {kind}, planes: [1]}}"))
+    frames = dict(zip(recording.channels, recording.link_samples[-1, :, 0], strict=True))
+    assert frames["h1@p1>"] >= 64
+    assert frames["h1@p0>"] + frames["h3@p0>"] < 16, "what is between NICs"
+
+
 def test_a_port_that_goes_down_is_recorded_on_both_sides():
     recording = run(case_of(WRITE, faults="[{kind: link_down, at: 30us, until: 60us, link: h1@p1}]"))
     seen = [(record.host, record.port, record.up, record.local) for record in recording.ports]

@@ -47,6 +47,17 @@ def test_names_choose_of_their_kind() -> None:
     assert len(load().only(["mrc"]).cases) == len(load().cases)
 
 
+def test_a_stack_beside_the_others_is_chosen_by_its_name_alone() -> None:
+    assert [stack.name for stack in load().only([]).stacks] == ["gloo", "rc", "mrc"]
+    assert [stack.name for stack in load().only(["mrc", "mrc-3s"]).stacks] == ["mrc", "mrc-3s"]
+
+
+def test_a_stack_may_have_nics_with_settings_of_its_own() -> None:
+    matrix = load()
+    remaps = {stack.name: matrix.fabric(stack, 4, "cases").settings.transport.port_remap for stack in matrix.stacks}
+    assert remaps == {"gloo": 0, "rc": 0, "mrc": 0, "mrc-3s": 3_000_000_000}
+
+
 def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
     with pytest.raises(ExperimentError, match="no case or stack rank-kiled; did you mean rank-killed"):
         load().only(["rank-kiled"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mrc_common.written_files import write_text
 from mrc_lab.cli.main import run
 from mrc_lab.torch_jobs import installation
-from mrc_lab.torch_jobs.train_faults import run_case
+from mrc_lab.torch_jobs.train_faults import results, run_case
 from tests.mrc_lab.torch_jobs.train_faults import runs
 from topologies.emulation import requirements
 
@@ -34,7 +37,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 def test_the_list_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train-faults", "--list", "--only", "rank-killed"]) == 0
-    assert capsys.readouterr().out == "stacks: gloo, rc, mrc\nrank-killed: a rank is killed\n"
+    assert capsys.readouterr().out == (
+        "stacks: gloo, rc, mrc\nstacks that run only if they are named: mrc-3s\nrank-killed: a rank is killed\n"
+    )
 
 
 def test_runs_are_done_once_and_a_repeated_command_runs_what_is_missing(
@@ -54,6 +59,26 @@ def test_an_interrupt_keeps_the_runs_that_are_done(ran: list[tuple[str, str]], t
     command = ["train-faults", "--only", "rank-killed", "--output", str(tmp_path)]
     assert run(command) != 0
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["rank-killed.gloo.json"]
+
+
+def test_a_full_disk_is_reported_and_the_runs_that_are_done_stay(
+    ran: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train-faults", "--only", "cut-port", "--output", str(tmp_path)]
+
+    def fill(place: Path, text: str) -> None:
+        if place.name == "cut-port.rc.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
+        write_text(place, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "write_text", fill)
+        assert run(command) == 3
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "cut-port.rc.json cannot be written: No space left on device" in printed
+    assert "repeating the command runs only what is missing" in printed
+    assert run(command) == 0
+    assert ran == [("cut-port", stack) for stack in ("gloo", "rc", "rc", "mrc")]
 
 
 def test_runs_of_another_version_are_counted(

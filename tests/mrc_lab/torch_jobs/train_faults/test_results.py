@@ -1,4 +1,4 @@
-"""The folder keeps what is done, forgets what is damaged, and refuses other settings, other writers and bad places."""
+"""The folder keeps what is done, forgets what is damaged, and refuses other settings."""
 
 from __future__ import annotations
 
@@ -46,26 +46,4 @@ def test_a_folder_with_runs_whose_settings_are_lost_is_refused(tmp_path: Path) -
         results.keep(runs.undisturbed())
     (tmp_path / "train-faults.json").write_text("")
     with pytest.raises(ExperimentError, match="other settings"), opened(tmp_path, SETTINGS):
-        pass
-
-
-def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    with (
-        opened(tmp_path, SETTINGS),
-        pytest.raises(ExperimentError, match="is being filled by another"),
-        opened(tmp_path, SETTINGS),
-    ):
-        pass
-
-
-def test_a_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "ranking.md").write_text("")
-    with pytest.raises(ExperimentError, match="holds something else"), opened(tmp_path, SETTINGS):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["ranking.md"]
-
-
-def test_a_place_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ExperimentError, match="cannot be written"), opened(tmp_path / "file", SETTINGS):
         pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from mrc_lab.torch_jobs.train_faults.survivors import LossReport, able, agree, missing
 from tests.mrc_lab.torch_jobs.train_faults.fake_store import FakeStore
 
@@ -39,6 +41,30 @@ def test_who_is_known_to_be_lost_is_not_waited_for() -> None:
     reports(store, LossReport(0), LossReport(1, frozenset({2})))
     assert decide(store, LossReport(3), clock) == (0, 1, 3)
     assert clock.now == 0
+
+
+def test_who_was_cut_off_alone_does_not_decide_before_the_others() -> None:
+    store, clock = FakeStore(), Clock()
+    for number in (0, 1, 3):
+        clock.at.append((0.02 + number / 100, lambda rank=number: reports(store, LossReport(rank, frozenset({2})))))  # type: ignore[misc]
+    assert decide(store, LossReport(2, frozenset({0, 1, 3})), clock) == (0, 1, 3)
+    assert clock.now < 0.1
+
+
+def test_the_last_one_goes_on_after_the_last_call() -> None:
+    store, clock = FakeStore(), Clock()
+    assert decide(store, LossReport(2, frozenset({0, 1, 3})), clock) == (2,)
+    assert 10 <= clock.now < 10.1
+
+
+@pytest.mark.parametrize(("half", "others", "waits"), [((0, 3), (1, 2), False), ((1, 2), (0, 3), True)])
+def test_of_two_halves_the_one_with_the_lowest_rank_decides(
+    half: tuple[int, int], others: tuple[int, int], waits: bool
+) -> None:
+    store, clock = FakeStore(), Clock()
+    reports(store, LossReport(half[0], frozenset(others)))
+    assert decide(store, LossReport(half[1], frozenset(others)), clock) == half
+    assert (clock.now > 1) is waits
 
 
 def test_who_does_not_report_is_out_after_the_last_call() -> None:

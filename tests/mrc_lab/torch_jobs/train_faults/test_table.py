@@ -53,6 +53,18 @@ def test_the_headline_counts_cases_in_which_only_others_had_to_reconfigure() -> 
     )
 
 
+def test_a_stack_beside_the_others_is_shown_and_not_compared() -> None:
+    found = records(runs.undisturbed(), runs.recovered(stack="mrc-3s"))
+    rows = rows_of(load(), found)
+    assert headline(rows) == (
+        "**MRC made reconfigurations unnecessary in 0 of 1 cases**: mrc-3s had to reconfigure in 1;"
+        " mrc had to reconfigure in 0."
+    )
+    assert not rows[0].behind
+    late = rows_of(load(), records(runs.undisturbed(late_ms=900), runs.undisturbed(stack="mrc-3s")))
+    assert not late[0].behind
+
+
 def test_without_runs_of_mrc_nothing_is_unnecessary() -> None:
     rows = rows_of(load(), records(runs.recovered()))
     assert "unnecessary in 0 of 1 cases" in headline(rows)

@@ -123,6 +123,23 @@ def test_a_rank_without_any_link_names_itself() -> None:
     run(scenario)
 
 
+def test_a_host_whose_links_come_back_calls_nobody_else_lost() -> None:
+    """Its heartbeats were unanswered for longer than the timeout, but that was its own links."""
+
+    async def scenario(group: Group) -> None:
+        faults = [group.world.faults.port_down("h2", plane) for plane in range(2)]
+        group.isolated.add(1)
+        await after(3 * SETTINGS.timeout - SETTINGS.interval)
+        for fault in faults:
+            group.world.faults.clear(fault)
+        group.isolated.clear()
+        await after(2 * SETTINGS.timeout)
+        assert group.losses(1) == [(1, LossReason.ISOLATED)]
+        assert group.losses(0) == [(1, LossReason.SILENT)]
+
+    run(scenario)
+
+
 def test_two_losses_at_once_are_both_found() -> None:
     async def scenario(group: Group) -> None:
         await after(100 * MS)
