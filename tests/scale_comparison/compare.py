@@ -75,14 +75,13 @@ def _losses(scenario: Scenario, ours: Recording, packets: Recording) -> list[str
 def _losses_of_subsets(scenario: Scenario, ours: Recording, packets: Recording) -> list[str]:
     if not scenario.losses:
         return []
-    here, there = (
-        [path for path in recording.paths if path.new == "assumed_bad" and path.ev in scenario.dead]
-        for recording in (ours, packets)
-    )
-    chance = _DEVIATIONS * math.sqrt(len(here) + len(there) + 1)
-    found = _far("failures of paths", len(here), len(there), 0.0, spread=chance)
-    each = counted(packets, "retransmitted") / max(1, len(there))
-    lost = (counted(recording, "retransmitted") for recording in (ours, packets))
+    failed, lost = [], []
+    for recording in (ours, packets):
+        failed.append(sum(path.new == "assumed_bad" and path.ev in scenario.dead for path in recording.paths))
+        lost.append(counted(recording, "retransmitted"))
+    chance = _DEVIATIONS * math.sqrt(sum(failed) + 1)
+    each = max(packets / max(1, paths) for packets, paths in zip(lost, failed, strict=True))  # one may have none
+    found = _far("failures of paths", *failed, 0.0, spread=chance)
     return [*found, *_far("retransmissions", *lost, scenario.losses, spread=chance * (each + 1))]
 
 
