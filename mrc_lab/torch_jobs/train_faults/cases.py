@@ -110,7 +110,8 @@ class FaultMatrix:
         rate = parse_rate(sizes.pop("rate"))
         fabric = multi_plane_clos(name, **sizes, hosts=hosts, rate_bps=rate, reroute_ns=REROUTE_NS)
         settings = fabric.settings
-        return fabric.with_settings(replace(settings, transport=replace(settings.transport, **stack.settings)))
+        own: dict[str, Any] = dict(stack.settings)
+        return fabric.with_settings(replace(settings, transport=replace(settings.transport, **own)))
 
 
 def parsed(commands: Sequence[str]) -> list[Fault]:

@@ -75,23 +75,29 @@ def agree(
         for rank in set(members) - reports.keys():  # also those that are called lost: it may be they who live
             if store.check([_key(round_number, rank)]):
                 reports[rank] = LossReport.of(store.get(_key(round_number, rank)))
-        going_on = able(reports.values())
-        if (decisive(going_on, members) and not missing(members, reports.values())) or clock() >= until:
-            proposal = strict_json.dumps(sorted(going_on))
+        if certain(members, reports.values()) or clock() >= until:
+            proposal = strict_json.dumps(sorted(able(reports.values())))
             return tuple(strict_json.loads(store.compare_set(decision, "", proposal)))
         sleep(_WAIT_S)
     return tuple(strict_json.loads(store.get(decision)))
 
 
 def missing(members: Iterable[int], reports: Collection[LossReport]) -> list[int]:
-    """Members that have not reported, and that no report calls lost."""
-    known = {report.rank for report in reports} | lost(reports)
+    """Members that have not reported, and that nobody who goes on calls lost."""
+    going_on = able(reports)
+    known = {report.rank for report in reports} | lost(report for report in reports if report.rank in going_on)
     return [rank for rank in members if rank not in known]
 
 
-def decisive(ranks: Collection[int], members: Collection[int]) -> bool:
-    """Whether no other group of `members` could be as large as `ranks`, or, of two halves, has the lowest rank."""
-    return 2 * len(ranks) > len(members) or (2 * len(ranks) == len(members) and min(members) in ranks)
+def certain(members: Collection[int], reports: Collection[LossReport]) -> bool:
+    """Whether those that are able need wait for nobody.
+
+    All that they do not call lost have reported, and no other group of `members` could be larger than theirs, nor as
+    large and have the lowest rank.
+    """
+    going_on = able(reports)
+    half = 2 * len(going_on) == len(members) and min(members) in going_on
+    return (2 * len(going_on) > len(members) or half) and not missing(members, reports)
 
 
 def able(reports: Iterable[LossReport]) -> set[int]:

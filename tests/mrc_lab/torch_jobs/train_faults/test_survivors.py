@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from mrc_lab.torch_jobs.train_faults.survivors import LossReport, able, agree, missing
+from mrc_lab.torch_jobs.train_faults.survivors import LossReport, able, agree, certain, missing
 from tests.mrc_lab.torch_jobs.train_faults.fake_store import FakeStore
 
 ALL = (0, 1, 2, 3)
@@ -49,6 +50,20 @@ def test_who_was_cut_off_alone_does_not_decide_before_the_others() -> None:
         clock.at.append((0.02 + number / 100, lambda rank=number: reports(store, LossReport(rank, frozenset({2})))))  # type: ignore[misc]
     assert decide(store, LossReport(2, frozenset({0, 1, 3})), clock) == (0, 1, 3)
     assert clock.now < 0.1
+
+
+@pytest.mark.parametrize(
+    ("members", "cut_off"), [(4, {2}), (4, {0}), (5, {1, 3}), (6, {0, 1}), (6, {1, 3, 5}), (7, {0, 5, 6})]
+)
+def test_whatever_has_been_reported_nobody_is_certain_of_others_than_most(members: int, cut_off: set[int]) -> None:
+    everyone = set(range(members))
+    most = everyone - cut_off
+    heard = [LossReport(rank, frozenset(most if rank in cut_off else cut_off)) for rank in range(members)]
+    outcomes = set()
+    for known in itertools.chain.from_iterable(itertools.combinations(heard, size) for size in range(1, members + 1)):
+        if certain(everyone, known):
+            outcomes.add(frozenset(able(known)))
+    assert outcomes == {frozenset(most)}
 
 
 def test_the_last_one_goes_on_after_the_last_call() -> None:
