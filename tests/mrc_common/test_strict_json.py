@@ -32,7 +32,6 @@ _WRITTEN_OTHERWISE = {
     "mrc_lab/planning/command.py": "the same",
     "mrc_lab/commands/listing.py": "the same",
     "mrc_lab/sweeps/table.py": "the same, and without NaN",
-    "mrc_lab/sweeps/sweep_folder.py": "texts and whole numbers",
     "mrc_lab/experiments/files/schema.py": "a constant of the project",
     "mrc_lab/experiments/files/from_htsim.py": "texts, as words of YAML",
     "mrc_lab/web/recording.py": "names of modules",
