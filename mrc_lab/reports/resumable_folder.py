@@ -44,7 +44,7 @@ def claimed(path: Path, claim: FolderClaim) -> Iterator[None]:
         if path.exists() and any(path.iterdir()) and not (path / claim.name).exists():
             raise ExperimentError(f"{path} holds something else", "Choose another --output.")
         path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path / claim.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path / claim.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise _no_place(path, error) from None
     try:

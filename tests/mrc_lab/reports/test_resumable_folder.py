@@ -84,3 +84,14 @@ def test_a_full_disk_is_reported_and_the_call_may_be_repeated(tmp_path: Path, mo
             pass
     with claimed(tmp_path, CLAIM):
         pass
+
+
+def test_a_claim_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / CLAIM.name).symlink_to(elsewhere)
+    with pytest.raises(ExperimentError, match="cannot be written"), claimed(folder, CLAIM):
+        pass
+    assert elsewhere.read_text() == ""
