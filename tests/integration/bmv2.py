@@ -19,6 +19,7 @@ from tests.integration.veth_switch import Wire, namespace, wires
 from tests.waiting import until
 from topologies.emulation import namespaces
 from topologies.emulation.bmv2 import ThriftClient
+from topologies.emulation.errors import ProcessError
 from topologies.emulation.switches import bmv2_options
 from topologies.entries import SwitchEntries, TableEntry
 
@@ -117,8 +118,17 @@ class Bmv2:
         return counts
 
     def thrift(self) -> ThriftClient:
-        """A client of the Thrift interface, from inside the namespace."""
-        return namespaces.run_inside(self.process.pid, lambda: ThriftClient(THRIFT_PORT))
+        """A client of the Thrift interface, from inside the namespace; it comes up after that of P4Runtime."""
+
+        def client() -> ThriftClient | None:
+            try:
+                return namespaces.run_inside(self.process.pid, lambda: ThriftClient(THRIFT_PORT))
+            except ProcessError:
+                return None
+
+        found = until(client, "BMv2's Thrift interface")
+        assert found is not None
+        return found
 
     def queued(self, port: int, priority: int = 0) -> int:
         """Bytes of data that the program believes to wait in a queue."""

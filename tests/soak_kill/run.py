@@ -74,7 +74,7 @@ class Soak:
         self._traces = Traces(fabric.name)
         self._print = echo
         self._began = time.monotonic()
-        self._killed: list[tuple[float, str]] = []
+        self._killed: list[tuple[float, float, str]] = []  # from when until when (monotonic s) each was being killed
         self._owner: Owner
         self.verdict = SoakResult(seed)
         names = tuple(fabric.nic_names)
@@ -131,9 +131,10 @@ class Soak:
         """Kill a process; returns its id, None if it does not run."""
         for record in self._run.records():
             if record.name == name and record.alive():
-                self._killed.append((time.monotonic(), name))
-                self.verdict.kills[name] += 1
+                began = time.monotonic()
                 cleanup.kill({record.pid: record.alive})
+                self._killed.append((began, time.monotonic(), name))
+                self.verdict.kills[name] += 1
                 return record.pid
         return None
 
@@ -160,12 +161,13 @@ class Soak:
 
     async def _lose_everything(self, kill: Kill) -> None:
         self._traces.note()
-        self._killed.append((time.monotonic(), OWNER))
-        self.verdict.kills[OWNER] += 1
+        began = time.monotonic()
         cleanup.kill({self._owner.pid: lambda: True})  # our own child: its id is not free
+        self.verdict.kills[OWNER] += 1
         await self._owner.ended()
         await asyncio.sleep(kill.pause)
         report = await asyncio.to_thread(cleanup.clean, self._fabric.name)
+        self._killed.append((began, time.monotonic(), OWNER))
         self._log(f"cleaned {report.processes} processes, {report.interfaces} interfaces")
         await self._look_for_leftovers("after cleaning")
         await self._bring_up()
@@ -217,7 +219,11 @@ class Soak:
             for failure in flow.failures:
                 self.verdict.failures.append(failure)
                 ends = {flow.source, flow.destination, OWNER}
-                if not any(failure.began <= at <= failure.ended and name in ends for at, name in self._killed):
+                # A connection may begin while its agent is being killed.
+                if not any(
+                    began <= failure.ended and failure.began <= ended and name in ends
+                    for began, ended, name in self._killed
+                ):
                     self._wrong(f"{flow.name} failed although its agents lived: {failure.reason}")
 
     def _wrong(self, what: str) -> None:

@@ -28,6 +28,11 @@ class Page:
         """The element of a CSS selector, once it is there."""
         return until(lambda: next(iter(self.driver.find_elements("css selector", selector)), None), selector)
 
+    def press(self, selector: str) -> None:
+        """Click a button once it can be clicked: the page may not know yet of what makes it so."""
+        until(lambda: self.one(selector).is_enabled(), f"{selector} to be enabled")
+        self.one(selector).click()
+
     def text(self, selector: str) -> str:
         """The text of an element."""
         return str(self.js("return document.querySelector(arguments[0])?.textContent ?? ''", selector))

@@ -80,7 +80,7 @@ def test_link_is_clicked_down_its_paths_go_and_come_back(small: tuple[Served, Pa
     running, page = small
     page.click_drawing(LINK)
     assert page.text("#selected h3") == f"link {LINK}"
-    page.one("#take-down").click()
+    page.press("#take-down")
     until(lambda: "down" in page.classes(DRAWN), "the link to be drawn down")
     assert page.text(f"{DRAWN} .mark") == "✕"
     until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 1, "a path to be out of use")
@@ -88,7 +88,7 @@ def test_link_is_clicked_down_its_paths_go_and_come_back(small: tuple[Served, Pa
     page.until_text("#figures", lambda text: "1 of 24" in text)
     until(lambda: not page.one("#take-down").is_enabled(), "a link that is down not to be offered to take down")
     page.until_text("#events", lambda text: f"link down {LINK}" in text)
-    page.one("#bring-back").click()
+    page.press("#bring-back")
     until(lambda: "down" not in page.classes(DRAWN), "the link to be drawn up")
     until(lambda: page.one("#take-down").is_enabled() and not page.one("#bring-back").is_enabled(), "what makes sense")
     until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 0, "the path to be back")
@@ -121,7 +121,7 @@ def test_link_taken_down_behind_the_page_is_shown_and_undone(small: tuple[Served
     running.call(lambda: running.fake.set_link(LINK, up=False))
     until(lambda: "down" in page.classes(DRAWN), "the link to be drawn down")
     page.click_drawing("t0-1:t1-0@p0")
-    page.one("#take-down").click()
+    page.press("#take-down")
     until(lambda: page.js("return document.querySelectorAll('.link.down').length") == 2, "both to be down")
     until(lambda: page.one("#undo").is_enabled(), "something to undo")
     for name in (LINK, "t0-1:t1-0@p0"):
@@ -157,7 +157,7 @@ def test_action_that_takes_long_is_shown_to_be_waited_for(small: tuple[Served, P
     running, page = small
     running.fake.delay_s = 2.0
     page.click_drawing(LINK)
-    page.one("#take-down").click()
+    page.press("#take-down")
     page.until_text("#done-text", lambda text: "Waiting for the controller" in text)
     page.until_text("#done-text", lambda text: text == f"{LINK} down")
     running.fake.delay_s = 0.0

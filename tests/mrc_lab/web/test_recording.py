@@ -49,7 +49,7 @@ def test_recording_plays_from_disk_forwards_and_backwards(tmp_path: Path) -> Non
         seek = "const t = document.querySelector('#time'); t.value = arguments[0]; t.dispatchEvent(new Event('input'))"
         page.js(seek, 0)
         until(lambda: "down" not in page.classes(DRAWN), "the link to be up at the begin")
-        page.one("#next-event").click()
+        page.press("#next-event")
         until(lambda: "down" in page.classes(DRAWN), "the link to be down after the first event")
         assert page.js("return document.querySelectorAll('.pair .ev-b').length") == 1
         page.js(seek, 8000)
@@ -60,7 +60,7 @@ def test_recording_plays_from_disk_forwards_and_backwards(tmp_path: Path) -> Non
         page.js(seek, 0)
         until(lambda: "down" not in page.classes(DRAWN), "the link to be up at the begin")
         assert page.text("#events") == ""
-        page.one("#play").click()
+        page.press("#play")
         until(lambda: "down" in page.classes(DRAWN), "the link to go down while it plays")
         page.click_drawing(LINK)
         assert not page.one("#take-down").is_displayed()

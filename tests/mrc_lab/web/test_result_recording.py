@@ -242,13 +242,13 @@ def test_page_plays_both_variants_in_slow_motion_from_disk(result: Path) -> None
         assert page.text("#left option:checked") == "rc"
         assert page.text("#right option:checked") == "mrc"
         assert page.js("return document.querySelector('#speed').selectedOptions[0].textContent") == "10 µs a second"
-        page.one("#next-event").click()
+        page.press("#next-event")
         assert page.text("#clock").startswith("100.")
         rc, mrc = page.driver.find_elements("css selector", "#frames iframe")
         page.driver.switch_to.frame(mrc)
         until(lambda: "down" in page.classes(f'[data-name="{LINK}"]'), "the link to be down")
         page.driver.switch_to.default_content()
-        page.one("#play").click()
+        page.press("#play")
         page.driver.switch_to.frame(mrc)
         until(lambda: page.js("return document.querySelectorAll('.ev-b').length") == 1, "its path to be out of use")
         assert page.text("#fabric-name") == "cut: mrc"
