@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from mrc_common.declared.field_types import suggest
-from mrc_common.units import parse_rate
+from mrc_common.units import parse_rate, parse_time
 from mrc_lab.commands import fault_command
 from mrc_lab.errors import ExperimentError
 from topologies.clos import multi_plane_clos
@@ -30,7 +30,7 @@ REROUTE_NS = 500_000_000  # below a second: RFC 7938, section 7 (docs/baselines.
 class LabStack:
     """What ranks train over: a `backend` of torch.distributed, on a `network`; `transport` is MRC_QP_TYPE's word.
 
-    `does` says how it learns of failures and recovers. `settings` are those of the NICs that are not the defaults. What
+    `does` says how it learns of failures and recovers. `settings` are times of the NICs that are not the defaults. What
     stands `beside` the others is run only if it is named, and is not compared with them.
     """
 
@@ -39,7 +39,7 @@ class LabStack:
     backend: str
     does: str
     transport: str = ""
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     beside: bool = False
 
 
@@ -110,7 +110,7 @@ class FaultMatrix:
         rate = parse_rate(sizes.pop("rate"))
         fabric = multi_plane_clos(name, **sizes, hosts=hosts, rate_bps=rate, reroute_ns=REROUTE_NS)
         settings = fabric.settings
-        own: dict[str, Any] = dict(stack.settings)
+        own: dict[str, Any] = {name: parse_time(text) for name, text in stack.settings.items()}
         return fabric.with_settings(replace(settings, transport=replace(settings.transport, **own)))
 
 

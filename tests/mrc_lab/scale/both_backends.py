@@ -12,6 +12,23 @@ from mrc_lab.experiments.running.run_experiment import run_experiment
 
 RATE, RETRANSMISSIONS = 0.02, 0.10
 WARM = 100_000  # ns, in which windows and queues find their size
+EVERYBODY = """
+workload: {kind: permutation, message: 128K, outstanding: 16}
+measure: {bin: 10us, links: no}
+"""  # of 64 hosts below 8 T0s, all send and fill the uplinks
+HALF = """
+workload:
+  kind: permutation
+  message: 128K
+  outstanding: 16
+  hosts: ["h[1-4]", "h[9-12]", "h[17-20]", "h[25-28]", "h[33-36]", "h[41-44]", "h[49-52]", "h[57-60]"]
+measure: {bin: 10us, links: no}
+"""  # uplinks for twice what they send
+
+
+def values(plane: int, *t1s: int) -> set[int]:
+    """The entropy values of paths over some T1s of a plane."""
+    return {plane << 10 | t1 for t1 in t1s}
 
 
 @functools.cache  # several tests look at one run

@@ -13,6 +13,8 @@ from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import run_experiment
 from tests.mrc_lab.scale.both_backends import (
+    EVERYBODY,
+    HALF,
     RATE,
     RETRANSMISSIONS,
     WARM,
@@ -22,28 +24,12 @@ from tests.mrc_lab.scale.both_backends import (
     counted,
     steps,
     throughput,
+    values,
 )
 
 pytestmark = [pytest.mark.second_ring, pytest.mark.timeout(600)]
 
 FULL = "fabric: {hosts: 64, planes: 4, t0: 8, t1: 8, rate: 100G}\n"
-EVERYBODY = """
-workload: {kind: permutation, message: 128K, outstanding: 16}
-measure: {bin: 10us, links: no}
-"""
-HALF = """
-workload:
-  kind: permutation
-  message: 128K
-  outstanding: 16
-  hosts: ["h[1-4]", "h[9-12]", "h[17-20]", "h[25-28]", "h[33-36]", "h[41-44]", "h[49-52]", "h[57-60]"]
-measure: {bin: 10us, links: no}
-"""  # uplinks for twice what they send
-
-
-def values(plane: int, *t1s: int) -> set[int]:
-    """The entropy values of paths over some T1s of a plane."""
-    return {plane << 10 | t1 for t1 in t1s}
 
 
 CUT = "{kind: link_down, link: 't0-0:t1-0@p0', at: 150us}"

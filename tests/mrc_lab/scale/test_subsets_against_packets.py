@@ -14,8 +14,17 @@ import pytest
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import run_experiment
-from tests.mrc_lab.scale.both_backends import RATE, RETRANSMISSIONS, both, close, counted, throughput
-from tests.mrc_lab.scale.test_against_packets import EVERYBODY, HALF, values
+from tests.mrc_lab.scale.both_backends import (
+    EVERYBODY,
+    HALF,
+    RATE,
+    RETRANSMISSIONS,
+    both,
+    close,
+    counted,
+    throughput,
+    values,
+)
 
 pytestmark = [pytest.mark.second_ring, pytest.mark.timeout(600)]
 

@@ -12,6 +12,7 @@ import pytest
 
 from mrc_lab.experiments.running.recording import Recording
 from tests.mrc_lab.scale.both_backends import (
+    HALF,
     RATE,
     RETRANSMISSIONS,
     WARM,
@@ -26,14 +27,6 @@ from tests.mrc_lab.scale.both_backends import (
 pytestmark = [pytest.mark.second_ring, pytest.mark.timeout(600)]
 
 SIZE = "hosts: 64, planes: {}, pods: 4, t0: 2, t1: 4, t2: 8, rate: 100G"
-HALF = """
-workload:
-  kind: permutation
-  message: 128K
-  outstanding: 16
-  hosts: ["h[1-4]", "h[9-12]", "h[17-20]", "h[25-28]", "h[33-36]", "h[41-44]", "h[49-52]", "h[57-60]"]
-measure: {bin: 10us, links: no}
-"""  # uplinks for twice what they send
 EVERYBODY = """
 workload: {kind: permutation, shift: 16, message: 128K, outstanding: 16}
 measure: {bin: 10us, links: no}
